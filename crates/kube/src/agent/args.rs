@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::cluster::{ClusterOptions, SLOTS};
+
 /// Prepare claims on a node, as the kubelet asks.
 ///
 /// Registers the driver at the kubelet and serves it until SIGTERM. Reads each claim from the API server that KUBECONFIG or
@@ -46,7 +48,16 @@ pub(crate) struct AgentArgs {
     #[arg(long, value_name = "KIND", default_value = "nvidia.com/gpu")]
     pub(super) card_kind: String,
 
-    /// A card of the node, its device's name and its UUID, in the place of those that the daemon names; may be repeated
+    /// Claims that may share a card
+    #[arg(long, value_name = "N", default_value_t = SLOTS, value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub(super) slots: u32,
+
+    /// A container runtime that somebody vouches for, which knows CDI, as `kata` of kata://3.0.0; may be repeated
+    #[arg(long = "runtime", value_name = "NAME")]
+    pub(super) runtimes: Vec<String>,
+
+    /// A card of the node, its device's name and its UUID, in the place of those that the daemon names, and not published; may
+    /// be repeated
     #[arg(long = "card", value_name = "NAME=UUID")]
     pub(super) card: Vec<String>,
 
@@ -70,6 +81,13 @@ Exit codes:
   125  a socket cannot be bound, or no API server is configured";
 
 impl AgentArgs {
+    /// Settings of the cluster's side.
+    pub(super) fn cluster(&self, node: &str) -> ClusterOptions {
+        let options = ClusterOptions::of(node, self.state.join("publisher.lock"));
+        let instance = self.pod_uid.clone().unwrap_or_else(|| node.to_owned());
+        ClusterOptions { instance, slots: self.slots, runtimes: self.runtimes.clone(), ..options }
+    }
+
     /// Cards that were named, as devices and UUIDs.
     ///
     /// # Errors

@@ -3,7 +3,10 @@
 //! Promises: it serves on one thread, with others for what waits for a disk; it begins with neither daemon nor API server
 //! there, and says of each claim what is missing; SIGTERM ends it when the calls that run are answered.
 //!
-//! Does not prepare, and does not publish cards.
+//! Cards that the command line names are not published, and nobody asks whether the node may have them: that is for a cluster in
+//! which somebody else publishes.
+//!
+//! Does not prepare, and does not publish: [`crate::prepare`] and [`crate::cluster`] do.
 
 mod args;
 mod ready;
@@ -18,17 +21,18 @@ use tokio::sync::watch;
 
 pub(crate) use self::args::AgentArgs;
 use self::ready::AgentAnswer;
-use crate::cluster::{ClaimSource, KubeClaims};
+use crate::cards::{CardBook, CardHealth, CardWatch, NodeCard, NodeCards};
+use crate::cluster::{ClaimSource, Cluster, ClusterState, KubeClaims};
 use crate::event::EventLog;
-use crate::kubelet::{
-    self, AgentState, CardHealth, KubeletSockets, NodeCard, NodeCards, NodePlugin,
-};
+use crate::kubelet::{self, AgentState, KubeletSockets, NodePlugin};
 use crate::prepare::{DaemonSocket, NodeDaemon, NodeDisk, PrepareCore, PreparePlaces, boot_id};
 
 /// Threads for what blocks: the core's one, and looks at names.
 const BLOCKING_THREADS: usize = 4;
 /// Time after which what was left to do is tried again, and after which named cards are told of again.
 const AGAIN: Duration = Duration::from_secs(10);
+/// Condition of being ready: the node's slices are as they should be.
+const PUBLISHED: &str = "published";
 /// Time for a connection to the API server.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
 
@@ -89,8 +93,21 @@ async fn serve(args: &AgentArgs, sockets: &KubeletSockets) -> Result<(), AgentFa
     let log = EventLog::stderr();
     let core = PrepareCore::new(places, DaemonSocket::at(&args.daemon));
     let (cards_tx, cards_rx) = watch::channel(NodeCards::default());
-    let claims = KubeClaims::new(client);
+    let claims = KubeClaims::new(client.clone());
     let plugin = NodePlugin::new((&args.driver, node), claims, core, cards_rx, log.clone());
+    let state = AgentState::default();
+    let plugin = if cards.is_empty() {
+        let (watch, book) = CardWatch::new(DaemonSocket::at(&args.daemon));
+        let (cluster, task) = Cluster::new(client, args.cluster(node), book.clone());
+        tokio::spawn(watch.run());
+        tokio::spawn(task.run());
+        tokio::spawn(book_cards(book, cards_tx));
+        tokio::spawn(tell_state(cluster.state.clone(), state.clone(), log.clone()));
+        plugin.under(cluster)
+    } else {
+        tokio::spawn(tell_cards(cards, cards_tx));
+        plugin
+    };
     let plugin = Arc::new(plugin);
 
     let (ending_tx, ending) = watch::channel(false);
@@ -107,10 +124,9 @@ async fn serve(args: &AgentArgs, sockets: &KubeletSockets) -> Result<(), AgentFa
         ));
         ending_tx.send_replace(true);
     });
-    tokio::spawn(tell_cards(cards, cards_tx));
     tokio::spawn(sweep(plugin.clone()));
     log.say(&format!("agent of {} on node {node}, pid {}", args.driver, std::process::id()));
-    let served = kubelet::serve(sockets, plugin, AgentState::default(), ending).await;
+    let served = kubelet::serve(sockets, plugin, state, ending).await;
     served.map_err(AgentFailure::Failed)?;
     log.say("ended");
     Ok(())
@@ -140,12 +156,41 @@ async fn config() -> Result<Config, AgentFailure> {
     Ok(config)
 }
 
+/// Tells of the cards in the book, with each look at them.
+async fn book_cards(mut book: watch::Receiver<CardBook>, cards_tx: watch::Sender<NodeCards>) {
+    while book.changed().await.is_ok() {
+        let cards = book.borrow_and_update().health();
+        if cards.checked.is_some() {
+            cards_tx.send_replace(cards);
+        }
+    }
+}
+
+/// Makes what the cluster's side says of itself a condition of being ready, and a line where it changes.
+async fn tell_state(mut seen: watch::Receiver<ClusterState>, state: AgentState, log: EventLog) {
+    loop {
+        let words = {
+            let now = seen.borrow_and_update();
+            let words = match &now.problem {
+                Some(problem) => problem.clone(),
+                None if !now.is_synced => "the node's slices were not listed yet".to_owned(),
+                None => format!("{} devices, generation {}", now.devices, now.generation),
+            };
+            // An instance that leaves publishing to another is as good.
+            let met = now.is_synced && (now.is_settled || !now.is_publisher);
+            state.set(PUBLISHED, met, &*words).then_some(words)
+        };
+        if let Some(words) = words {
+            log.say(&format!("slices: {words}"));
+        }
+        if seen.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
 /// Tells of cards that the command line names. They are not looked at, so nothing is known of their health.
 async fn tell_cards(named: Vec<(String, String)>, cards_tx: watch::Sender<NodeCards>) {
-    if named.is_empty() {
-        // Without one the daemon is to be asked.
-        return cards_tx.closed().await;
-    }
     let card = |(device, gpu_uuid): (String, String)| NodeCard {
         device,
         gpu_uuid,

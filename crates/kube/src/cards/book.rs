@@ -183,7 +183,11 @@ impl CardBook {
             health: device.health,
             message: device.message.clone(),
         };
-        NodeCards { cards: self.devices.iter().map(card).collect(), checked: self.checked }
+        NodeCards {
+            cards: self.devices.iter().map(card).collect(),
+            // A look that told nothing yet is none.
+            checked: self.checked.filter(|_| self.is_known),
+        }
     }
 }
 

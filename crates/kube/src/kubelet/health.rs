@@ -3,53 +3,20 @@
 //! Promises: each message is the whole list; the stream ends with the agent. Nothing is sent before the cards were looked at.
 
 use std::pin::Pin;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, UNIX_EPOCH};
 
 use tokio::sync::watch;
 use tokio_stream::{Stream, StreamExt, wrappers::WatchStream};
 use tonic::{Request, Response, Status};
 
 use super::wire::{health_v1, health_v1alpha1};
+use crate::cards::{CardHealth, NodeCard, NodeCards};
 use crate::event::EventLog;
 
 /// Age at which the kubelet takes a card for unknown. A list is to be sent anew several times in that.
 pub const HEALTH_TIMEOUT: Duration = Duration::from_secs(30);
 /// The longest message that the kubelet shows.
 const MOST_MESSAGE_CHARS: usize = 1024;
-
-/// Health of a card.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum CardHealth {
-    /// It could not be found out.
-    #[default]
-    Unknown,
-    /// It works.
-    Healthy,
-    /// It does not.
-    Unhealthy,
-}
-
-/// A card of the node.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct NodeCard {
-    /// Name of the device in the node's pool.
-    pub device: String,
-    /// The card's UUID, as the driver's tools print it.
-    pub gpu_uuid: String,
-    /// Its health.
-    pub health: CardHealth,
-    /// The same for people; may be empty.
-    pub message: String,
-}
-
-/// Cards of the node, sent with each look at them, changed or not.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct NodeCards {
-    /// All of them.
-    pub cards: Vec<NodeCard>,
-    /// Time of the look; none before the first.
-    pub checked: Option<SystemTime>,
-}
 
 /// The stream's service.
 #[derive(Clone, Debug)]

@@ -25,7 +25,7 @@ mod state;
 mod tests;
 pub mod wire;
 
-pub use self::health::{CardHealth, HEALTH_TIMEOUT, NodeCard, NodeCards};
+pub use self::health::HEALTH_TIMEOUT;
 pub use self::paths::KubeletSockets;
 pub use self::plugin::{CALL_PATIENCE, NodePlugin};
 pub use self::registration::REGISTERED;

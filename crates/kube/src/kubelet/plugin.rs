@@ -11,8 +11,8 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
-use super::health::NodeCards;
-use crate::cluster::{ClaimSource, allocated};
+use crate::cards::NodeCards;
+use crate::cluster::{ClaimSource, Cluster, ClusterEvent, EventObject, allocated};
 use crate::event::EventLog;
 use crate::prepare::{
     AllocatedClaim, HostDisk, NodeDaemon, NodeDisk, PrepareCore, PrepareError, PrepareReason,
@@ -42,6 +42,8 @@ pub struct NodePlugin<S, D, K = HostDisk> {
     core: Arc<PrepareCore<D, K>>,
     turn: Arc<Semaphore>,
     cards: watch::Receiver<NodeCards>,
+    /// Whether the node's cards may be used, and who is told of claims that fail; absent in tests of the kubelet's side alone.
+    cluster: Option<Cluster>,
     /// Number of calls that run.
     calls: watch::Sender<usize>,
     patience: Duration,
@@ -78,10 +80,17 @@ where
             core: Arc::new(core),
             turn: Arc::new(Semaphore::new(1)),
             cards,
+            cluster: None,
             calls: watch::Sender::new(0),
             patience: CALL_PATIENCE,
             log,
         }
+    }
+
+    /// The same where the cluster's side is asked whether a card may be used.
+    #[must_use]
+    pub fn under(self, cluster: Cluster) -> Self {
+        Self { cluster: Some(cluster), ..self }
     }
 
     /// The same with another time for a call.
@@ -144,7 +153,10 @@ where
             });
             match &result {
                 Ok(shares) => self.say("prepared", name, begun, &cards_of(shares)),
-                Err(error) => self.say("cannot prepare", name, begun, &error.to_string()),
+                Err(error) => {
+                    self.say("cannot prepare", name, begun, &error.to_string());
+                    self.warn(name, "DivvyCannotPrepare", error);
+                }
             }
             answers.push((name.uid.clone(), result));
         }
@@ -214,6 +226,13 @@ where
     fn uuid_of(&self, device: &str) -> Result<String, PrepareError> {
         let cards = self.cards.borrow();
         if let Some(card) = cards.cards.iter().find(|card| card.device == device) {
+            if let Some(cluster) = &self.cluster {
+                let verdict = cluster.verdict.borrow().check(&card.gpu_uuid);
+                verdict.map_err(|refusal| {
+                    let words = format!("{}: {}", refusal.reason.word(), refusal.words);
+                    PrepareError::new(PrepareReason::NodeRefused, words)
+                })?;
+            }
             return Ok(card.gpu_uuid.clone());
         }
         let (reason, why) = match cards.checked {
@@ -239,6 +258,18 @@ where
         });
         let done = timeout_at(deadline, working).await.map_err(late("it goes on"))?;
         done.map_err(|_| lost())
+    }
+
+    /// Says it on the claim too, where people look.
+    fn warn(&self, name: &ClaimName, reason: &str, error: &PrepareError) {
+        let Some(cluster) = &self.cluster else { return };
+        let ClaimName { uid, namespace, name } = name.clone();
+        cluster.events.say(ClusterEvent {
+            about: EventObject::Claim { namespace, name, uid },
+            is_warning: true,
+            reason: reason.to_owned(),
+            note: error.to_string(),
+        });
     }
 
     fn say(&self, done: &str, name: &ClaimName, begun: Instant, words: &str) {

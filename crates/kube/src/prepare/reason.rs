@@ -29,6 +29,8 @@ pub enum PrepareReason {
     UnknownCard,
     /// A claim that is gone, another of the same name, or not allocated.
     ClaimChanged,
+    /// A node, or a card of it, that must not be used.
+    NodeRefused,
     /// No API server answers.
     ApiUnreachable,
     /// The API server refuses.
@@ -88,6 +90,11 @@ impl PrepareReason {
             Self::ClaimChanged,
             "claim-changed",
             "the claim is gone, another of its name, or not allocated: the pod is to be made again",
+        ),
+        (
+            Self::NodeRefused,
+            "node-refused",
+            "the node's runtime knows no CDI, or another plugin sells the card: the words name it and the fix",
         ),
         (
             Self::ApiUnreachable,

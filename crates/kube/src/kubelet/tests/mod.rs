@@ -21,7 +21,8 @@ use super::wire::dra_v1::dra_plugin_client::DraPluginClient;
 use super::wire::dra_v1::{self, NodePrepareResourceResponse};
 use super::wire::registration::registration_client::RegistrationClient;
 use super::wire::registration::{InfoRequest, PluginInfo, RegistrationStatus};
-use super::{AgentState, CardHealth, KubeletSockets, NodeCard, NodeCards, NodePlugin, serve};
+use super::{AgentState, KubeletSockets, NodePlugin, serve};
+use crate::cards::{CardHealth, NodeCard, NodeCards};
 use crate::cluster::ClaimSource;
 use crate::event::EventLog;
 use crate::prepare::{
