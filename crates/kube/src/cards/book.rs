@@ -74,26 +74,20 @@ pub enum DeviceKind {
 
 /// Name of the device with this UUID; `None` where it is no UUID of a device.
 pub fn name_of(uuid: &str) -> Option<String> {
-    let (_, rest, prefix) = split(uuid, |(uuid, name)| (uuid, name))?;
-    let name = format!("{prefix}{}", rest.to_ascii_lowercase());
-    is_name(&name).then_some(name)
+    let name = PREFIXES.iter().find_map(|(of_uuid, of_name)| {
+        let rest = uuid.strip_prefix(of_uuid)?;
+        Some(format!("{of_name}{}", rest.to_ascii_lowercase()))
+    });
+    name.filter(|name| is_name(name))
 }
 
 /// UUID of the device with this name, as the driver's tools print it; `None` where no card has such a name.
 pub fn uuid_of(name: &str) -> Option<String> {
-    let (_, rest, prefix) = split(name, |(uuid, name)| (name, uuid))?;
-    is_name(name).then(|| format!("{prefix}{rest}"))
-}
-
-/// The text's own prefix, what is behind it, and the other prefix.
-fn split<'a>(
-    text: &'a str,
-    of: impl Fn((&'static str, &'static str)) -> (&'static str, &'static str),
-) -> Option<(&'static str, &'a str, &'static str)> {
-    PREFIXES.iter().map(|pair| of(*pair)).find_map(|(own, other)| {
-        let rest = text.strip_prefix(own)?;
-        Some((own, rest, other))
-    })
+    let uuid = PREFIXES.iter().find_map(|(of_uuid, of_name)| {
+        let rest = name.strip_prefix(of_name)?;
+        Some(format!("{of_uuid}{rest}"))
+    });
+    uuid.filter(|_| is_name(name))
 }
 
 fn is_name(name: &str) -> bool {

@@ -5,18 +5,21 @@
 
 use super::node::NodeReason;
 
+/// First two numbers of a version.
+type Numbers = (u32, u32);
+
 /// Runtimes that are known, each with the first version that knows CDI; none where no version does.
-const RUNTIMES: [(&str, &str, Option<(u32, u32)>); 3] = [
+const RUNTIMES: [(&str, &str, Option<Numbers>); 3] = [
     ("containerd", "containerd", Some((1, 7))),
     ("cri-o", "CRI-O", Some((1, 23))),
     // Docker behind cri-dockerd, which passes none on.
     ("docker", "Docker", None),
 ];
 /// First version of containerd that reads CDI files unless it is told not to.
-const CONTAINERD_ON: (u32, u32) = (2, 0);
+const CONTAINERD_ON: Numbers = (2, 0);
 
 /// First two numbers of a version such as `v1.34.2+k3s1` or `1.6.20~ds1`.
-pub(super) fn version(text: &str) -> Option<(u32, u32)> {
+pub(super) fn version(text: &str) -> Option<Numbers> {
     let text = text.strip_prefix('v').unwrap_or(text);
     let (major, rest) = text.split_once('.')?;
     let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
