@@ -1,5 +1,6 @@
-//! Divvy in Kubernetes, which is the program `divvy-kube`: the agent that prepares claims on a node, and the converter of
-//! HAMi's manifests to claims.
+//! Divvy in Kubernetes, which is the program `divvy-kube`: the converter of HAMi's manifests to claims, and the agent of a node:
+//! [`kubelet`] has its sockets, [`cluster`] speaks to the API server, [`cards`] knows the node's cards, [`prepare`] makes the node
+//! ready for a claim.
 //!
 //! Promises: `#![forbid(unsafe_code)]`; exit codes are those of `divvy`; an error names the value and the fix.
 //!

@@ -7,10 +7,11 @@
 //! let (cluster, task) = Cluster::new(client, ClusterOptions::of(node, state.join("publisher.lock")), book);
 //! tokio::join!(watch.run(), task.run());        // beside the kubelet's services, which ask
 //! cluster.verdict.borrow().check(&uuid)?;       // before a claim is prepared,
-//! cluster.events.say(event);                    // and may say something on it
+//! cluster.events.say(event);                    // which may say something on it
 //! ```
 //!
-//! [`node`] judges the node, [`slices`] says what the pool of devices should be, [`run`] asks and writes, [`events`] tells people.
+//! [`node`] judges the node, [`slices`] says what the pool of devices should be, [`run`] asks and writes, [`events`] tells
+//! people.
 //!
 //! Promises: at most one write in [`ClusterTimes::gap`], none while all is as it should be; one watch, of this node's slices, and
 //! one GET of the node in [`ClusterTimes::node`]. Nothing lists or watches claims or pods. Where the API server is away, all

@@ -186,7 +186,7 @@ impl NodeVerdict {
             drops_shares.then_some(NodeRefusal { reason: NodeReason::GateOff, words })
         };
         let refusal = facts.refusal(node, runtimes).or_else(gate);
-        // What is refused says what is to be done first.
+        // A refusal says what is to be done first.
         let notes = if refusal.is_none() { facts.notes() } else { Vec::new() };
         Self { refusal, sold: foreign.clone(), notes }
     }

@@ -335,7 +335,7 @@ impl ClusterTask {
                 self.note(Doing::Write, Some(words));
             }
         }
-        // What is next is decided by what is known then.
+        // The next one is decided by what is known then.
         Some(self.pace.wait(Instant::now()))
     }
 

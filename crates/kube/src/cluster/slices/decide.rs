@@ -38,7 +38,7 @@ pub(in crate::cluster) enum WriteVerb {
     Delete,
 }
 
-/// What is to be written, in this order.
+/// Requests that make it so, in this order.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::cluster) struct Decision {
     pub(in crate::cluster) set: DecidedSet,
@@ -103,7 +103,7 @@ fn generation(
         })
     };
     match last {
-        // Somebody has raised a slice above ours.
+        // A slice that another has raised above ours.
         Some(last) if highest > last.generation => highest.saturating_add(1),
         Some(last) if last.devices == pool.devices => last.generation,
         Some(last) => last.generation.saturating_add(1),

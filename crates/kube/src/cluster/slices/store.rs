@@ -1,6 +1,6 @@
 //! Slices that the API server has told of: those of this node, ours and other drivers'. Pure.
 //!
-//! What was written is entered at once, before the watch tells of it; the watch's older word does not undo that. Promises: a
+//! A slice that was written is entered at once, before the watch tells of it; the watch's older word does not undo that. Promises: a
 //! list that begins anew counts when it is complete, so that a dropped watch is not taken for an empty one.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -320,7 +320,7 @@ proptest! {
         prop_assert_eq!((model.top(), model.scheduled()), (before, Some(names(&pool))));
     }
 
-    /// Whatever is found at a start, of whichever generation: settled, and never in a generation below it.
+    /// Slices that are found at a start, of whichever generation: settled, and never in a generation below it.
     #[test]
     fn any_slices_are_settled(
         count in 0_usize..7,

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::*;
 
-/// What is refused on a node that was good, and is again.
+/// Refusal of a node that was good, and is again.
 async fn refused_for_a_while(
     reason: NodeReason,
     make: impl FnOnce(&mut Value),
