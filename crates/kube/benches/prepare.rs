@@ -1,11 +1,16 @@
 //! Time that the agent takes to prepare claims, as a kubelet sees it, with 50 shares on the node; and the agent's memory.
 //!
-//! `DIVVY=path/to/divvy cargo bench -p divvy-kube` measures with a real daemon, and without one with a thread that answers as
+//! `DIVVY=/path/to/divvy cargo bench -p divvy-kube` measures with a real daemon, and without one with a thread that answers as
 //! a daemon does. Claims come from a server on the loopback. Prints JSON.
+//!
+//! A call waits for the disk of the agent's state, which is below TMPDIR here; `sync` is what that alone takes. The CDI files,
+//! which a node has on a tmpfs, are on one where there is `/dev/shm`.
 
 #[path = "../tests/nodes/mod.rs"]
 mod nodes;
 
+use std::fs::File;
+use std::io::Write;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -96,11 +101,31 @@ fn daemon(node: &AgentNode) -> (Option<Child>, String) {
     (Some(child), socket)
 }
 
+/// Folder of CDI files.
+fn cdi(node: &AgentNode) -> String {
+    let own = format!("/dev/shm/divvy-agent-bench-{}", std::process::id());
+    let is_made = std::fs::create_dir(&own).is_ok();
+    if is_made { own } else { node.path("cdi") }
+}
+
+/// Times of a file that is written and waited for, as a checkpoint is.
+fn sync_times(node: &AgentNode) -> Vec<Duration> {
+    let write = |_| {
+        let begun = Instant::now();
+        let mut file = File::create(node.path("sync")).unwrap();
+        file.write_all(&[b'x'; 16 << 10]).unwrap();
+        file.sync_all().unwrap();
+        begun.elapsed()
+    };
+    (0..ROUNDS).map(write).collect()
+}
+
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
     let node = AgentNode::new("bench");
     let (daemon, socket) = daemon(&node);
-    let agent = node.agent(&["--daemon", &socket]);
+    let cdi = cdi(&node);
+    let agent = node.agent(&["--daemon", &socket, "--cdi", &cdi]);
     let begun_kib = memory_kib(&agent, "VmRSS:");
     let service = node.path(&format!("plugins/{DRIVER}/dra.sock"));
     let endpoint = Endpoint::from_shared(format!("unix:{service}")).unwrap();
@@ -133,6 +158,7 @@ async fn main() {
     let report = json!({
         "daemon": if daemon.is_some() { "divvy" } else { "thread" },
         "standing_shares": STANDING,
+        "sync": summary(sync_times(&node)),
         "prepare_one": summary(one),
         "unprepare_one": summary(back),
         "prepare_batch_of_8": summary(batch),
@@ -145,4 +171,5 @@ async fn main() {
         let _ = child.kill();
         let _ = child.wait();
     }
+    let _ = std::fs::remove_dir_all(cdi);
 }
