@@ -40,7 +40,7 @@ use commands::{
     bench, cdi, child, completions, demo, doctor, freeze, kube, ps, run, set, tenant, top, trace,
     upgrade,
 };
-use machine::cards;
+use machine::{card_facts, cards};
 use output::options::OutputOptions;
 use output::{ending, exit_codes};
 
@@ -145,6 +145,7 @@ fn dispatch(command: Command, output: OutputOptions) -> Result<u8> {
         Command::Completions(args) => completions::run(&args, Cli::command()),
         Command::ManPages(args) => completions::man_pages(&args, Cli::command()),
         Command::Start(args) => child::start(&args),
+        Command::ListDevices(args) if args.facts => card_facts::answer(&args),
         Command::ListDevices(args) => cards::answer(&args),
     }
 }

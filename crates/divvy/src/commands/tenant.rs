@@ -5,6 +5,9 @@
 //!
 //! Does not start a daemon: a tenant outlives this command, and its daemon must too.
 
+mod cards;
+mod words;
+
 use std::path::PathBuf;
 
 use anyhow::Result;
@@ -12,12 +15,13 @@ use divvy_abi::config::{quantity, selector};
 use divvy_policy::limit::{self, UuidText, parse_uuid};
 use divvy_policy::share;
 
+use self::words::{line, words};
 use crate::daemon::client::{self, DaemonRefusal};
 use crate::daemon::place::DaemonHome;
 use crate::machine::cards::{Card, Cards, DriverChoice};
 use crate::output::exit_codes::{DIVVY, NOT_AS_EXPECTED, USAGE};
 use crate::output::failure::{usage, with_code};
-use crate::output::{json, out, plain, sizes};
+use crate::output::{json, out};
 use crate::tenants::share_args::ShareArgs;
 use crate::tenants::{asked_limits, limits};
 use crate::wire::by_id::{DeviceLimits, RefusalCode, TenantCall, TenantLimits, TenantReport};
@@ -71,6 +75,13 @@ enum TenantCommand {
         #[command(flatten)]
         asked: AskedDaemon,
     },
+    /// List the machine's cards, as the daemon tells them to whoever makes tenants
+    ///
+    /// With their health, and where they are on the bus. Exit code 1 where the driver could not be asked.
+    Cards {
+        #[command(flatten)]
+        at: AskedHome,
+    },
     /// Remove a tenant; success as well where there is none of that id
     ///
     /// Its id is free at once. Processes that still run in it keep their limits, and its files go when the last one has ended.
@@ -103,6 +114,13 @@ struct AskedDaemon {
     #[arg(long, value_name = "UID")]
     uid: Option<u32>,
 
+    #[command(flatten)]
+    at: AskedHome,
+}
+
+/// Home of the daemon that is asked, and the form of its answer.
+#[derive(Debug, clap::Args)]
+struct AskedHome {
     /// Ask the machine's daemon; by default that, and this user's own where it does not answer
     #[arg(long)]
     system: bool,
@@ -153,10 +171,24 @@ pub(crate) fn run(args: &TenantArgs) -> Result<u8> {
             asked.ask(TenantCall::Stat { id: id.clone(), uid: asked.uid })
         }
         TenantCommand::List { asked } => asked.ask(TenantCall::List { uid: asked.uid }),
+        TenantCommand::Cards { at } => print_cards(at),
         TenantCommand::Remove { tenant: OneTenant { id, asked } } => {
             asked.ask(TenantCall::Remove { id: id.clone(), uid: asked.uid })
         }
     }
+}
+
+/// Prints the daemon's word on the machine's cards, which is what an agent on a node of a cluster offers.
+fn print_cards(at: &AskedHome) -> Result<u8> {
+    let home = at.home()?;
+    let Answer::Cards(list) = at.ask(&home, Call::Cards)? else {
+        anyhow::bail!("the daemon in {} answers something else", home.directory().display());
+    };
+    match at.json {
+        true => json::print(&list)?,
+        false => out::text(&cards::words(&list))?,
+    }
+    Ok(if list.detail.is_some() { NOT_AS_EXPECTED } else { 0 })
 }
 
 fn with_limits(
@@ -257,7 +289,7 @@ fn uuid_of(card: &Card) -> divvy_abi::Uuid {
     parse_uuid(&card.uuid).unwrap_or_default()
 }
 
-impl AskedDaemon {
+impl AskedHome {
     fn home(&self) -> Result<DaemonHome> {
         let machines = DaemonHome::of_system();
         match &self.home {
@@ -267,17 +299,24 @@ impl AskedDaemon {
         }
     }
 
-    /// Asks, and prints the answer.
-    fn ask(&self, call: TenantCall) -> Result<u8> {
-        let home = self.home()?;
-        if client::view(&home).is_none() {
+    /// Asks, and finds words for a refusal.
+    fn ask(&self, home: &DaemonHome, call: Call) -> Result<Answer> {
+        if client::view(home).is_none() {
             let words = format!(
                 "no daemon answers in {}: start it by `divvy daemon`, or as root by `divvy daemon --system`",
                 home.directory().display()
             );
             return Err(with_code(NOT_AS_EXPECTED, words));
         }
-        let answer = client::ask(&home, Call::Tenant(call.clone())).map_err(refused)?;
+        client::ask(home, call).map_err(refused)
+    }
+}
+
+impl AskedDaemon {
+    /// Asks, and prints the answer.
+    fn ask(&self, call: TenantCall) -> Result<u8> {
+        let home = self.at.home()?;
+        let answer = self.at.ask(&home, Call::Tenant(call.clone()))?;
         if let TenantCall::Stat { .. } | TenantCall::List { .. } = call {
             self.print(&call, &answer)?;
             return Ok(0);
@@ -289,25 +328,25 @@ impl AskedDaemon {
 
     fn print(&self, call: &TenantCall, answer: &Answer) -> Result<()> {
         match answer {
-            Answer::Created { made, tenant } => match self.json {
+            Answer::Created { made, tenant } => match self.at.json {
                 true => json::print(&TenantPrinted { made: Some(*made), tenant }),
                 false => {
                     let done = if *made { "made" } else { "was there" };
                     out::text(&format!("{}: {done}, {}\n", tenant.id, tenant.directory))
                 }
             },
-            Answer::Tenant(tenant) => match self.json {
+            Answer::Tenant(tenant) => match self.at.json {
                 true => json::print(&TenantPrinted { made: None, tenant }),
                 false => out::text(&words(tenant)),
             },
-            Answer::Tenants { tenants } => match self.json {
+            Answer::Tenants { tenants } => match self.at.json {
                 true => json::print(&serde_json::json!({ "tenants": tenants })),
                 false if tenants.is_empty() => out::text("there is no tenant by id\n"),
                 false => out::text(&tenants.iter().map(line).collect::<String>()),
             },
             Answer::Removed { existed, processes } => {
                 let TenantCall::Remove { id, .. } = call else { return Ok(()) };
-                if self.json {
+                if self.at.json {
                     let report =
                         serde_json::json!({ "id": id, "existed": existed, "processes": processes });
                     return json::print(&report);
@@ -339,55 +378,6 @@ fn refused(error: anyhow::Error) -> anyhow::Error {
         Some(_) => USAGE,
     };
     with_code(exit, format!("{word}: {message}"))
-}
-
-fn state(tenant: &TenantReport) -> String {
-    let lives = match tenant.processes {
-        1 => "1 process".to_owned(),
-        count => format!("{count} processes"),
-    };
-    let paused = if tenant.paused { ", paused" } else { "" };
-    match (tenant.served, &tenant.reason) {
-        (true, _) => format!("{lives}{paused}"),
-        (false, Some(reason)) => format!("{lives}{paused}; not served, {reason}"),
-        (false, None) => format!("{lives}{paused}; not served yet"),
-    }
-}
-
-fn line(tenant: &TenantReport) -> String {
-    let text = format!("{} of uid {}: {}", tenant.id, tenant.uid, state(tenant));
-    format!("{}\n", plain::line(&text))
-}
-
-fn words(tenant: &TenantReport) -> String {
-    let weight = match tenant.weight {
-        0 => "default".to_owned(),
-        weight => weight.to_string(),
-    };
-    let mut lines = vec![
-        format!("{} of uid {}: {}", tenant.id, tenant.uid, state(tenant)),
-        format!("  directory {}", tenant.directory),
-        format!(
-            "  weight {weight}, priority {}, class {}{}",
-            tenant.priority,
-            tenant.class,
-            if tenant.oversubscribe { ", memory may leave the card" } else { "" }
-        ),
-    ];
-    for device in &tenant.devices {
-        let limit = device.limit_bytes.map_or_else(|| "no limit".to_owned(), sizes::text);
-        let cap = device.share_ppm.map(|ppm| limits::percent(u64::from(ppm)));
-        lines.push(format!(
-            "  {}: {} held of {limit}; compute {}",
-            device.uuid,
-            sizes::text(device.held_bytes),
-            cap.unwrap_or_else(|| "no limit".to_owned())
-        ));
-    }
-    if let Some(detail) = &tenant.detail {
-        lines.push(format!("  {detail}"));
-    }
-    lines.iter().map(|line| format!("{}\n", plain::line(line))).collect()
 }
 
 #[cfg(test)]

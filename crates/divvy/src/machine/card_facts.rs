@@ -21,8 +21,9 @@ use nvml_wrapper::sys_exports::field_id::{
 };
 use nvml_wrapper::{Device, Nvml};
 
-use super::cards::{DriverChoice, asker};
+use super::cards::{DriverChoice, ListArgs, asker};
 use super::gpus::{self, Gpu};
+use crate::output::json;
 use crate::wire::cards::{CardInstance, CardList, CardReport, DeviceHealth};
 
 /// How long NVML may take, in seconds. Cards that sleep take a second each.
@@ -83,11 +84,17 @@ fn with_missing(mut list: CardList, known: &[Gpu]) -> CardList {
 /// The other half of [`ask`]: what the process of its own tells.
 ///
 /// # Errors
-/// When NVML does not count its devices.
-pub(super) fn of(nvml: &Nvml) -> Result<CardList> {
+/// When NVML cannot be used.
+pub(crate) fn answer(args: &ListArgs) -> Result<u8> {
     // Where these fail the process ends later, or by itself.
     let _ = alarm::set(PATIENCE_S);
     let _ = prctl::set_pdeathsig(Signal::SIGKILL);
+    let nvml = Nvml::builder().lib_path(args.library.as_os_str()).init();
+    json::bare(&of(&nvml.context("NVML cannot be loaded")?)?)?;
+    Ok(0)
+}
+
+fn of(nvml: &Nvml) -> Result<CardList> {
     let count = nvml.device_count().context("NVML does not count the devices")?;
     // One that NVML cannot name is told of by the kernel's list.
     let devices = (0..count).filter_map(|index| nvml.device_by_index(index).ok());

@@ -23,7 +23,6 @@ use nix::sys::prctl;
 use nix::sys::signal::Signal;
 use nvml_wrapper::{Device, Nvml};
 
-use crate::machine::card_facts;
 use crate::machine::gpus::{self, Gpu};
 use crate::machine::loader::find_library;
 use crate::output::failure::usage;
@@ -43,11 +42,11 @@ const PATIENCE: Duration = Duration::from_secs(3);
 pub(crate) struct ListArgs {
     /// NVML's library
     #[arg(long, default_value = LIBRARY)]
-    library: PathBuf,
+    pub(super) library: PathBuf,
 
     /// All that is known of each
     #[arg(long)]
-    facts: bool,
+    pub(crate) facts: bool,
 }
 
 /// A device.
@@ -277,10 +276,6 @@ pub(crate) fn answer(args: &ListArgs) -> Result<u8> {
     let _ = prctl::set_pdeathsig(Signal::SIGKILL);
     let nvml = Nvml::builder().lib_path(args.library.as_os_str()).init();
     let nvml = nvml.context("NVML cannot be loaded")?;
-    if args.facts {
-        json::bare(&card_facts::of(&nvml)?)?;
-        return Ok(0);
-    }
     let mut cards = Vec::new();
     for index in 0..nvml.device_count().context("NVML does not count the devices")? {
         let device = nvml.device_by_index(index).context("NVML does not know a device")?;
