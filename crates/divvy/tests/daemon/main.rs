@@ -3,6 +3,7 @@
 mod by_id;
 #[path = "../calls/mod.rs"]
 mod calls;
+mod cards;
 mod fake;
 mod hostile;
 mod life;
