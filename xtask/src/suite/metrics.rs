@@ -10,9 +10,9 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result};
 
 use super::checks::{check, run_tests};
+use super::golang::GoModule;
 use super::tally::Tally;
 use crate::clients;
-use crate::command::lines;
 use crate::stage;
 use crate::workspace::{cargo, root, target};
 
@@ -30,53 +30,9 @@ pub(super) fn suite(tally: &mut Tally) -> Result<()> {
     test.args(["test", "--package", "divvy-tests", "--test", "e2e", TEST]);
     test.env("DIVVY_PAGES", &pages);
     run_tests(tally, &mut test, Some(&stage))?;
-    go(tally, &pages)?;
+    let variables = [("DIVVY_PAGES", pages.clone())];
+    GoModule { folder: "tests/metrics", variables: &variables, arguments: &[] }.test(tally)?;
     promtool(tally, &pages)
-}
-
-/// The tests in Go, each a test of ours.
-fn go(tally: &mut Tally, pages: &Path) -> Result<()> {
-    let folder = root().join("tests/metrics");
-    let go = |arguments: &[&str]| {
-        let mut go = Command::new("go");
-        go.args(arguments).current_dir(&folder).env("DIVVY_PAGES", pages);
-        // Another toolchain is not fetched behind anybody's back.
-        go.env("GOTOOLCHAIN", "local");
-        go
-    };
-    let skip =
-        |tally: &mut Tally, why: &str| tally.skipped.push(format!("metrics, parsers in Go: {why}"));
-    let Ok(version) = go(&["version"]).output() else {
-        skip(tally, "there is no go; install golang");
-        return Ok(());
-    };
-    if !version.status.success() {
-        skip(tally, "go does not say its version");
-        return Ok(());
-    }
-    let fetched = go(&["mod", "download"]).output().context("go mod download")?;
-    if !fetched.status.success() {
-        let why = String::from_utf8_lossy(&fetched.stderr);
-        let why = why.lines().next().unwrap_or_default();
-        skip(tally, &format!("its modules cannot be had: {why}"));
-        return Ok(());
-    }
-    let before = tally.passed + tally.failed.len();
-    let mut test = go(&["test", "-count=1", "-v", "./..."]);
-    let status = lines(&mut test, |line| {
-        if let Some(name) = line.strip_prefix("--- PASS: ") {
-            tally.check(name, true);
-        } else if let Some(name) = line.strip_prefix("--- FAIL: ") {
-            tally.check(name, false);
-        } else if let Some(name) = line.strip_prefix("--- SKIP: ") {
-            skip(tally, name);
-        } else {
-            println!("{line}");
-        }
-    })?;
-    let has_run = tally.passed + tally.failed.len() > before;
-    tally.check("go test in tests/metrics", status.success() && has_run);
-    Ok(())
 }
 
 /// Prometheus' own tool: on PATH, or where `.ci/run` has put it.

@@ -7,6 +7,8 @@
 
 mod beside;
 mod checks;
+mod golang;
+mod kube;
 mod metrics;
 mod tally;
 
@@ -40,12 +42,13 @@ const SUITES: [Suite; 6] = [
 
 /// Suites in which nothing depends on a clock: from [`WAITS`] on they run beside the others, one after the other. The first ones
 /// have target directories of their own, so that nobody waits for cargo's lock.
-const BESIDE: [Suite; 5] = [
+const BESIDE: [Suite; 6] = [
     ("model", model),
     ("miri", miri),
     ("searcher", searcher),
     ("rustdoc", rustdoc),
     ("aarch64", aarch64),
+    ("kube", kube::suite),
 ];
 
 /// The suite whose tests leave processors idle for most of its time.

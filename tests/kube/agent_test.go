@@ -1,0 +1,237 @@
+package kube
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	core "k8s.io/api/core/v1"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	api "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// program is a process of ours that ends with the test, and whose words are shown where that fails.
+func program(t *testing.T, name string, command *exec.Cmd) *exec.Cmd {
+	t.Helper()
+	said, err := os.Create(filepath.Join(t.TempDir(), name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	command.Stdout, command.Stderr = said, said
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = command.Process.Signal(syscall.SIGTERM)
+		_ = command.Wait()
+		if words, err := os.ReadFile(said.Name()); err == nil && t.Failed() {
+			t.Logf("%s:\n%s", name, words)
+		}
+		_ = said.Close()
+	})
+	return command
+}
+
+// kubeconfig writes the configuration of the agent of a node, whose token is as a pod's.
+func (plane *Plane) kubeconfig(t *testing.T, node string) string {
+	t.Helper()
+	config := plane.agentConfig(t, node)
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	err := clientcmd.WriteToFile(api.Config{
+		Clusters: map[string]*api.Cluster{"test": {
+			Server: config.Host, CertificateAuthorityData: config.CAData, TLSServerName: config.ServerName,
+		}},
+		AuthInfos:      map[string]*api.AuthInfo{"agent": {Token: config.BearerToken}},
+		Contexts:       map[string]*api.Context{"test": {Cluster: "test", AuthInfo: "agent"}},
+		CurrentContext: "test",
+	}, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// Node is a node as users have it but for containers: a kubelet's parts, our agent and our daemon, on simulated cards.
+type Node struct {
+	*Kubelet
+	// Home is the daemon's.
+	Home string
+	CDI  string
+	// divvy is the command, for the simulated machine.
+	divvy func(arguments ...string) *exec.Cmd
+}
+
+// simulated starts one, with all of its parts, or skips the test where they are not built.
+func (plane *Plane) simulated(t *testing.T, name string, only map[string]string) *Node {
+	t.Helper()
+	agent, stage := os.Getenv("DIVVY_KUBE"), os.Getenv("DIVVY_STAGE")
+	if agent == "" || stage == "" {
+		t.Skip("no agent: set DIVVY_KUBE and DIVVY_STAGE, as `cargo xtask test kube` does")
+	}
+	plane.node(t, name, only)
+	kubelet := plane.kubelet(t, name)
+	home := filepath.Join(kubelet.Root, "divvy")
+	for _, folder := range []string{home, filepath.Join(home, "tenants")} {
+		if err := os.Mkdir(folder, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	divvy := func(arguments ...string) *exec.Cmd {
+		command := exec.Command(filepath.Join(stage, "bin/divvy"), arguments...)
+		command.Env = append(os.Environ(), "SIMGPU_DIR="+filepath.Join(kubelet.Root, "sim"), "SIMGPUD="+filepath.Join(stage, "sim/simgpud"),
+			"LD_LIBRARY_PATH="+filepath.Join(stage, "sim"), "TMPDIR="+kubelet.Root, "XDG_CACHE_HOME="+filepath.Join(kubelet.Root, "cache"))
+		return command
+	}
+	program(t, "daemon", divvy("daemon", "--home", home))
+	node := &Node{Kubelet: kubelet, Home: home, CDI: filepath.Join(kubelet.Root, "cdi"), divvy: divvy}
+	arguments := []string{
+		"agent", "--node-name", name, "--kubelet-root", kubelet.Root, "--cdi", node.CDI, "--state", filepath.Join(kubelet.Root, "state"),
+		"--daemon", filepath.Join(home, "daemon.sock"), "--library", filepath.Join(stage, "lib/libdivvy.so"),
+	}
+	arguments = append(arguments, strings.Fields(os.Getenv("DIVVY_KUBE_ARGUMENTS"))...)
+	command := exec.Command(agent, arguments...)
+	command.Env = append(os.Environ(), "KUBECONFIG="+plane.kubeconfig(t, name))
+	program(t, "agent", command)
+	until(t, "the agent publishes the node's cards", func() (string, error) {
+		found, err := plane.slicesOf(name)
+		if err != nil || len(found) == 0 || len(found[0].Spec.Devices) == 0 {
+			return "there are none", err
+		}
+		return "", nil
+	})
+	return node
+}
+
+// tenants are the daemon's, by id.
+func (node *Node) tenants(t *testing.T) []map[string]any {
+	t.Helper()
+	said, err := node.divvy("tenant", "list", "--json", "--home", node.Home).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list struct{ Tenants []map[string]any }
+	if err := json.Unmarshal(said, &list); err != nil {
+		t.Fatalf("%v: %s", err, said)
+	}
+	return list.Tenants
+}
+
+// ourAgent: a claim becomes a tenant of the daemon with its limits and a CDI device, and goes with the pod.
+func ourAgent(t *testing.T, plane *Plane) {
+	namespace := "agent"
+	only := map[string]string{"test": namespace}
+	node := plane.simulated(t, "agent-1", only)
+	plane.namespace(t, namespace)
+	plane.template(t, namespace, "gpu-8192mi-30c", "8Gi", "30")
+	plane.run(t, pod(namespace, "pod", "gpu-8192mi-30c", only))
+	placed := plane.placed(t, namespace, 1)
+	devices := node.prepare(t, &placed[0])
+	tenants := node.tenants(t)
+	if len(tenants) != 1 {
+		t.Fatalf("tenants: %v", tenants)
+	}
+	id := fmt.Sprint(tenants[0]["id"])
+	if len(devices) != 2 || !strings.HasPrefix(devices[0], "nvidia.com/gpu=GPU-") || devices[1] != "divvy.dev/share="+id {
+		t.Errorf("CDI devices: %v", devices)
+	}
+	limits := fmt.Sprint(tenants[0]["devices"])
+	if !strings.Contains(limits, fmt.Sprintf("limit_bytes:%v", float64(8<<30))) || !strings.Contains(limits, "share_ppm:300000") {
+		t.Errorf("limits: %s", limits)
+	}
+	specs, err := filepath.Glob(filepath.Join(node.CDI, "*"))
+	if err != nil || len(specs) != 1 {
+		t.Errorf("CDI files: %v %v", specs, err)
+	}
+	node.unprepare(t, &placed[0])
+	if tenants := node.tenants(t); len(tenants) != 0 {
+		t.Errorf("tenants afterwards: %v", tenants)
+	}
+	if specs, _ := filepath.Glob(filepath.Join(node.CDI, "*")); len(specs) != 0 {
+		t.Errorf("CDI files afterwards: %v", specs)
+	}
+}
+
+// fortyPods: HAMi's issue 1367 tells of 40 pods that took 15 to 30 minutes on a node. Here from the first's creation to the last's
+// claim prepared; how long that takes is told, not judged.
+func fortyPods(t *testing.T, plane *Plane) {
+	const count = 40
+	namespace := "forty"
+	only := map[string]string{"test": namespace}
+	node := plane.simulated(t, "forty-1", only)
+	plane.namespace(t, namespace)
+	plane.template(t, namespace, "share", "256Mi", "2")
+	slices, err := plane.slicesOf("forty-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cards := len(slices[0].Spec.Devices)
+	before := plane.writes(t)
+	start := time.Now()
+	each(count, func(number int) {
+		one := pod(namespace, fmt.Sprintf("pod-%d", number), "share", only)
+		if _, err := plane.CoreV1().Pods(namespace).Create(plane.Context, one, meta.CreateOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
+	// As the kubelet does: each pod as soon as it is this node's, beside the others.
+	var all sync.WaitGroup
+	begun := map[string]bool{}
+	until(t, "all placed", func() (string, error) {
+		placed, waiting := plane.pods(t, namespace)
+		for _, one := range placed {
+			if !begun[one.Name] {
+				begun[one.Name] = true
+				all.Go(func() { node.prepareBeside(t, &one) })
+			}
+		}
+		if len(begun) == count {
+			return "", nil
+		}
+		return fmt.Sprintf("%d placed, waiting %v", len(placed), waiting), nil
+	})
+	placedAll := time.Since(start)
+	all.Wait()
+	took := time.Since(start)
+	if tenants := node.tenants(t); len(tenants) != count {
+		t.Errorf("%d tenants, not %d", len(tenants), count)
+	}
+	writes := plane.writes(t) - before
+	if writes > 3*count {
+		t.Errorf("the agent wrote %d times for %d pods", writes, count)
+	}
+	placed, _ := plane.pods(t, namespace)
+	back := time.Now()
+	each(len(placed), func(number int) { _ = node.manager.UnprepareResources(node.Context, &placed[number]) })
+	gone := time.Since(back)
+	if tenants := node.tenants(t); len(tenants) != 0 {
+		t.Errorf("%d tenants afterwards", len(tenants))
+	}
+	report(t, map[string]any{
+		"figure": "forty-pods", "pods": count, "cards": cards, "placed_s": placedAll.Seconds(), "prepared_s": took.Seconds(),
+		"unprepared_s": gone.Seconds(), "tried_again": node.Refused.Load(), "agents_writes": writes,
+	})
+}
+
+// prepareBeside is [Kubelet.prepare] for a goroutine, which may not end the test.
+func (kubelet *Kubelet) prepareBeside(t *testing.T, pod *core.Pod) {
+	for deadline := time.Now().Add(patience); ; {
+		err := kubelet.manager.PrepareResources(kubelet.Context, pod)
+		if err == nil {
+			return
+		}
+		kubelet.Refused.Add(1)
+		if time.Now().After(deadline) {
+			t.Errorf("%s: %v", pod.Name, err)
+			return
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+}

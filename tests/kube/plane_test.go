@@ -1,0 +1,152 @@
+// Package kube tests what Divvy has for Kubernetes against Kubernetes itself, in one process: its API server with etcd,
+// its scheduler, its controller of claims and the kubelet's manager of devices. GPUs are simulated.
+//
+// Promises: nothing is fetched or built beside the module's pinned dependencies; everything it starts ends with it.
+package kube
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path"
+	"path/filepath"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/apiserver/pkg/storage/etcd3/testserver"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app/testing"
+	"k8s.io/kubernetes/pkg/controller/resourceclaim"
+	"k8s.io/kubernetes/pkg/scheduler"
+	"k8s.io/kubernetes/pkg/scheduler/profile"
+)
+
+// Plane is a control plane that runs.
+type Plane struct {
+	kubernetes.Interface
+	Config  *rest.Config
+	Dynamic dynamic.Interface
+	Context context.Context
+	// audit is the API server's own record of what the agent's account wrote.
+	audit string
+}
+
+// auditPolicy has the API server write down what the agent's account changes, and nothing else.
+const auditPolicy = `
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- level: Metadata
+  users: ["system:serviceaccount:divvy-system:divvy-agent"]
+  verbs: [create, update, patch, delete, deletecollection]
+- level: None
+`
+
+// writes is how often agents have written so far, as the API server counts.
+func (plane *Plane) writes(t *testing.T) int {
+	t.Helper()
+	record, err := os.ReadFile(plane.audit)
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	return bytes.Count(record, []byte("\n"))
+}
+
+// startPlane starts a control plane that ends with the test.
+func startPlane(t *testing.T) *Plane {
+	t.Helper()
+	etcd := testserver.RunEtcd(t, nil)
+	storage := storagebackend.NewDefaultConfig(path.Join(string(uuid.NewUUID()), "registry"), nil)
+	storage.Transport.ServerList = etcd.Endpoints()
+	audit := filepath.Join(t.TempDir(), "audit.log")
+	policy := filepath.Join(t.TempDir(), "audit.yaml")
+	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	server := apiserver.StartTestServerOrDie(t, apiserver.NewDefaultTestServerOptions(), []string{
+		// Nobody answers for the service `kubernetes` here.
+		"--endpoint-reconciler-type=none",
+		// Nobody makes each namespace's own service account here, or takes a new node's taint away when it is ready.
+		"--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
+		"--authorization-mode=RBAC",
+		"--audit-policy-file=" + policy,
+		"--audit-log-path=" + audit,
+	}, storage)
+	t.Cleanup(server.TearDownFn)
+	ctx, cancel := context.WithCancel(context.Background())
+	t.Cleanup(cancel)
+	plane := &Plane{
+		Interface: kubernetes.NewForConfigOrDie(server.ClientConfig),
+		Config:    server.ClientConfig,
+		Dynamic:   dynamic.NewForConfigOrDie(server.ClientConfig),
+		Context:   ctx,
+		audit:     audit,
+	}
+	plane.startScheduler(t)
+	plane.startClaims(t)
+	return plane
+}
+
+func (plane *Plane) startScheduler(t *testing.T) {
+	t.Helper()
+	informers := scheduler.NewInformerFactory(plane, 0)
+	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: plane.EventsV1()})
+	t.Cleanup(broadcaster.Shutdown)
+	broadcaster.StartRecordingToSink(plane.Context.Done())
+	it, err := scheduler.New(plane.Context, plane, informers, nil,
+		profile.NewRecorderFactory(broadcaster), scheduler.WithKubeConfig(plane.Config),
+		scheduler.WithPodMaxBackoffSeconds(1))
+	if err != nil {
+		t.Fatalf("scheduler: %v", err)
+	}
+	informers.Start(plane.Context.Done())
+	informers.WaitForCacheSync(plane.Context.Done())
+	if err := it.WaitForHandlersSync(plane.Context); err != nil {
+		t.Fatalf("scheduler: %v", err)
+	}
+	go it.Run(plane.Context)
+}
+
+// startClaims starts the controller that makes claims of templates.
+func (plane *Plane) startClaims(t *testing.T) {
+	t.Helper()
+	informers := informers.NewSharedInformerFactory(plane, 0)
+	features := resourceclaim.Features{AdminAccess: true, PrioritizedList: true}
+	it, err := resourceclaim.NewController(klog.FromContext(plane.Context), features, plane,
+		informers.Core().V1().Pods(), informers.Scheduling().V1alpha2().PodGroups(),
+		informers.Resource().V1().ResourceClaims(), informers.Resource().V1().ResourceClaimTemplates())
+	if err != nil {
+		t.Fatalf("controller of claims: %v", err)
+	}
+	informers.Start(plane.Context.Done())
+	go it.Run(plane.Context, 5)
+}
+
+// TestCluster holds what shares a control plane: one takes seconds to start.
+func TestCluster(t *testing.T) {
+	plane := startPlane(t)
+	plane.apply(t, rendered(t, base))
+	for _, one := range []struct {
+		name string
+		test func(*testing.T, *Plane)
+	}{
+		{"three_shares_fit_a_card_and_the_fourth_waits", sharesOfACard},
+		{"an_agent_writes_slices_of_its_own_node_alone", ownNodeOnly},
+		{"an_agent_may_not_look_around", agentsRights},
+		{"the_agent_is_unprivileged", unprivileged},
+		{"the_kubelet_prepares_by_a_reference_driver", aReferenceDriver},
+		{"a_claim_is_a_tenant_of_the_daemon_until_its_pod_ends", ourAgent},
+		{"forty_pods_of_a_node_are_prepared", fortyPods},
+		{"pods_written_for_hami_get_claims", podsOfHAMi},
+		{"many_nodes_are_filled_and_no_card_beyond", atScale},
+	} {
+		t.Run(one.name, func(t *testing.T) { one.test(t, plane) })
+	}
+}
