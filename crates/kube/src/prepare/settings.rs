@@ -1,7 +1,8 @@
 //! Settings of a share, merged of what its class and its claim say.
 //!
-//! The class is the bound: what it says is what a claim gets that says nothing, and a claim may only lower it. What neither
-//! says is the least: normal priority and class, no burst, no memory that leaves the card. Of one source the later word counts.
+//! The class is the bound: what it says is what a claim gets that says nothing, and a claim may only lower it; under `atMost` it
+//! may allow more to claims that ask for it. What neither says is the least: normal priority and class, no burst, no memory that
+//! leaves the card. Of one source the later word counts.
 //!
 //! Promises: nothing is lowered silently, nor a field passed over that is not known: it may be a limit. Pure.
 
@@ -83,6 +84,17 @@ struct Written {
     burst: Option<Map<String, Value>>,
     oversubscribe: Option<bool>,
     preload: Option<PreloadBy>,
+    at_most: Option<WrittenBound>,
+}
+
+/// What claims of a class may ask for, as it is written.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct WrittenBound {
+    priority: Option<PriorityLevel>,
+    class: Option<TurnClass>,
+    burst: Option<Map<String, Value>>,
+    oversubscribe: Option<bool>,
 }
 
 /// The same, understood; what is left out is not said.
@@ -93,6 +105,16 @@ struct Said {
     burst_cores: Option<u32>,
     oversubscribe: Option<bool>,
     preload: Option<PreloadBy>,
+    at_most: Option<SaidBound>,
+}
+
+/// A bound, understood; what is left out allows nothing beyond what the class says.
+#[derive(Clone, Copy, Debug, Default)]
+struct SaidBound {
+    priority: Option<PriorityLevel>,
+    class: Option<TurnClass>,
+    burst_cores: Option<u32>,
+    oversubscribe: bool,
 }
 
 impl Said {
@@ -103,6 +125,7 @@ impl Said {
             burst_cores: later.burst_cores.or(self.burst_cores),
             oversubscribe: later.oversubscribe.or(self.oversubscribe),
             preload: later.preload.or(self.preload),
+            at_most: later.at_most.or(self.at_most),
         }
     }
 }
@@ -129,39 +152,52 @@ pub(super) fn merge(config: &[DriverConfig], request: &str) -> Result<ShareSetti
             format!("preload of request {request:?}: the class alone says it; leave it out");
         return Err(PrepareError::new(PrepareReason::AboveClass, words));
     }
-    let bound = ShareSettings {
+    if claim.at_most.is_some() {
+        let words = format!("atMost of request {request:?}: the class alone says it; leave it out");
+        return Err(PrepareError::new(PrepareReason::AboveClass, words));
+    }
+    let own = ShareSettings {
         priority: class.priority.unwrap_or_default(),
         class: class.class.unwrap_or_default(),
         burst_cores: class.burst_cores,
         oversubscribe: class.oversubscribe.unwrap_or_default(),
         preload: class.preload.unwrap_or_default(),
     };
-    let lowered = ShareSettings {
-        priority: claim.priority.unwrap_or(bound.priority),
-        class: claim.class.unwrap_or(bound.class),
-        burst_cores: claim.burst_cores.or(bound.burst_cores),
-        oversubscribe: claim.oversubscribe.unwrap_or(bound.oversubscribe),
-        preload: bound.preload,
+    // It only allows: what a class gives to everybody is not taken back by it.
+    let more = class.at_most.unwrap_or_default();
+    let bound = ShareSettings {
+        priority: own.priority.max(more.priority.unwrap_or(own.priority)),
+        class: own.class.max(more.class.unwrap_or(own.class)),
+        burst_cores: own.burst_cores.max(more.burst_cores),
+        oversubscribe: own.oversubscribe || more.oversubscribe,
+        preload: own.preload,
     };
-    let above = |field: &str, asked: &str, allowed: &str| {
+    let asked = ShareSettings {
+        priority: claim.priority.unwrap_or(own.priority),
+        class: claim.class.unwrap_or(own.class),
+        burst_cores: claim.burst_cores.or(own.burst_cores),
+        oversubscribe: claim.oversubscribe.unwrap_or(own.oversubscribe),
+        preload: own.preload,
+    };
+    let above = |field: &str, value: &str, allowed: &str| {
         let words =
-            format!("{field} {asked} of request {request:?}: its class allows {allowed} at most");
+            format!("{field} {value} of request {request:?}: its class allows {allowed} at most");
         Err(PrepareError::new(PrepareReason::AboveClass, words))
     };
-    if lowered.priority > bound.priority {
-        return above("priority", lowered.priority.word(), bound.priority.word());
+    if asked.priority > bound.priority {
+        return above("priority", asked.priority.word(), bound.priority.word());
     }
-    if lowered.class > bound.class {
-        return above("class", lowered.class.word(), bound.class.word());
+    if asked.class > bound.class {
+        return above("class", asked.class.word(), bound.class.word());
     }
-    if lowered.burst_cores > bound.burst_cores {
+    if asked.burst_cores > bound.burst_cores {
         let percent = |cores: Option<u32>| cores.map_or("none".to_owned(), |it| it.to_string());
-        return above("burst.cores", &percent(lowered.burst_cores), &percent(bound.burst_cores));
+        return above("burst.cores", &percent(asked.burst_cores), &percent(bound.burst_cores));
     }
-    if lowered.oversubscribe && !bound.oversubscribe {
+    if asked.oversubscribe && !bound.oversubscribe {
         return above("oversubscribe", "true", "false");
     }
-    Ok(lowered)
+    Ok(asked)
 }
 
 fn understand(parameters: &Value) -> Result<Said, String> {
@@ -169,14 +205,23 @@ fn understand(parameters: &Value) -> Result<Said, String> {
         return Err("they are no object; write apiVersion, kind and the fields".to_owned());
     }
     let written = Written::deserialize(parameters).map_err(|error| error.to_string())?;
-    let Written { api_version, kind, priority, class, burst, oversubscribe, preload } = written;
+    let Written { api_version, kind, priority, class, burst, oversubscribe, preload, at_most } =
+        written;
     if (&*api_version, &*kind) != ("divvy.dev/v1", "Share") {
         return Err(format!(
             "apiVersion {api_version:?}, kind {kind:?}; write \"divvy.dev/v1\" and \"Share\""
         ));
     }
     let burst_cores = burst.map(|burst| burst_cores(&burst)).transpose()?;
-    Ok(Said { priority, class, burst_cores, oversubscribe, preload })
+    let at_most = at_most.map(bound).transpose().map_err(|why| format!("atMost: {why}"))?;
+    Ok(Said { priority, class, burst_cores, oversubscribe, preload, at_most })
+}
+
+fn bound(written: WrittenBound) -> Result<SaidBound, String> {
+    let WrittenBound { priority, class, burst, oversubscribe } = written;
+    let burst_cores = burst.map(|burst| burst_cores(&burst)).transpose()?;
+    let oversubscribe = oversubscribe.unwrap_or_default();
+    Ok(SaidBound { priority, class, burst_cores, oversubscribe })
 }
 
 fn burst_cores(burst: &Map<String, Value>) -> Result<u32, String> {
@@ -236,6 +281,24 @@ mod tests {
     }
 
     #[test]
+    fn what_a_class_allows_is_given_to_those_who_ask() {
+        let class = json!({ "preload": "file", "atMost": { "priority": "high", "class": "latency",
+            "burst": { "cores": "100" }, "oversubscribe": true } });
+        let silent = merged(&class, &json!({})).unwrap();
+        assert_eq!(silent, ShareSettings { preload: PreloadBy::File, ..ShareSettings::default() });
+        let all = json!({ "priority": "high", "class": "latency", "burst": { "cores": 100 },
+            "oversubscribe": true });
+        let given = merged(&class, &all).unwrap();
+        assert_eq!((given.priority, given.class), (PriorityLevel::High, TurnClass::Latency));
+        assert_eq!((given.burst_cores, given.oversubscribe), (Some(100), true));
+        // It takes nothing back that the class gives to everybody.
+        let class = json!({ "burst": { "cores": 80 }, "atMost": { "burst": { "cores": 50 } } });
+        assert_eq!(merged(&class, &json!({})).unwrap().burst_cores, Some(80));
+        let asked = json!({ "burst": { "cores": 81 } });
+        assert!(merged(&class, &asked).unwrap_err().words.contains("allows 80"));
+    }
+
+    #[test]
     fn more_than_the_class_allows_is_refused_and_never_lowered_silently() {
         for (class, claim, part) in [
             (
@@ -253,6 +316,13 @@ mod tests {
             ),
             (json!({}), json!({ "oversubscribe": true }), "oversubscribe true"),
             (json!({ "preload": "file" }), json!({ "preload": "variable" }), "the class alone"),
+            (json!({}), json!({ "atMost": { "oversubscribe": true } }), "the class alone"),
+            (
+                json!({ "atMost": { "burst": { "cores": 50 } } }),
+                json!({ "burst": { "cores": 51 } }),
+                "allows 50",
+            ),
+            (json!({ "atMost": {} }), json!({ "priority": "high" }), "allows normal"),
         ] {
             let error = merged(&class, &claim).unwrap_err();
             assert_eq!(error.reason, PrepareReason::AboveClass, "{error}");
@@ -288,6 +358,8 @@ mod tests {
             (json!({ "burst": { "cores": "101" } }), "1 to 100"),
             (json!({ "burst": { "cores": "5.5" } }), "5.5"),
             (json!({ "burst": ["100"] }), "expected a map"),
+            (json!({ "atMost": { "preload": "file" } }), "preload"),
+            (json!({ "atMost": { "burst": { "cores": 0 } } }), "atMost: burst.cores 0"),
         ] {
             for of in [ParametersOf::Class, ParametersOf::Claim] {
                 let error = merge(&[config(of, &fields)], "gpu").unwrap_err();
