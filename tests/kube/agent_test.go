@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -154,6 +155,39 @@ func ourAgent(t *testing.T, plane *Plane) {
 	}
 	if specs, _ := filepath.Glob(filepath.Join(node.CDI, "*")); len(specs) != 0 {
 		t.Errorf("CDI files afterwards: %v", specs)
+	}
+}
+
+// kubeletForgets: a kubelet that was restarted asks again for what is prepared, and a reboot has taken the CDI files.
+func kubeletForgets(t *testing.T, plane *Plane) {
+	namespace := "forgets"
+	only := map[string]string{"test": namespace}
+	node := plane.simulated(t, "forgets-1", only)
+	plane.namespace(t, namespace)
+	plane.template(t, namespace, "gpu-8192mi-30c", "8Gi", "30")
+	plane.run(t, pod(namespace, "pod", "gpu-8192mi-30c", only))
+	placed := plane.placed(t, namespace, 1)
+	devices := node.prepare(t, &placed[0])
+	if err := os.RemoveAll(node.CDI); err != nil {
+		t.Fatal(err)
+	}
+	node.start(t)
+	// The kubelet has kept its list, and appends what it is told again to it: the runtime gets each device twice.
+	for _, device := range node.prepare(t, &placed[0]) {
+		if !slices.Contains(devices, device) {
+			t.Errorf("CDI device %s, which is none of %s", device, devices)
+		}
+	}
+	if specs, err := filepath.Glob(filepath.Join(node.CDI, "*")); err != nil || len(specs) != 1 {
+		t.Errorf("CDI files: %v %v", specs, err)
+	}
+	// Given back by the one that prepared nothing itself.
+	node.start(t)
+	until(t, "the agent is found again", func() (string, error) {
+		return "", node.manager.UnprepareResources(node.Context, &placed[0])
+	})
+	if tenants := node.tenants(t); len(tenants) != 0 {
+		t.Errorf("tenants afterwards: %v", tenants)
 	}
 }
 

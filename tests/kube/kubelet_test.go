@@ -30,6 +30,7 @@ type Kubelet struct {
 	Node    string
 	Root    string
 	manager *manager.Manager
+	stop    context.CancelFunc
 	// Refused counts what was tried again.
 	Refused atomic.Int64
 }
@@ -48,19 +49,40 @@ func (plane *Plane) kubelet(t *testing.T, node string) *Kubelet {
 			t.Fatal(err)
 		}
 	}
-	ctx, cancel := context.WithCancel(plane.Context)
-	t.Cleanup(cancel)
 	it := &Kubelet{Plane: plane, Node: node, Root: root}
-	if it.manager, err = manager.NewManager(klog.Background(), plane, root); err != nil {
+	// At its start it deletes its node's slices, so that whoever publishes must do it again.
+	probe := plane.slice(t, node, card("gpu-9", "GPU-"+node, "1Gi", 1))
+	it.start(t)
+	until(t, "the kubelet deletes its node's slices", func() (string, error) {
+		found, err := plane.slicesOf(node)
+		if err == nil && len(found) > 0 {
+			return probe.Name + " is there", nil
+		}
+		return "", err
+	})
+	return it
+}
+
+// start begins in the directory as it is: again, where another has been there.
+func (kubelet *Kubelet) start(t *testing.T) {
+	t.Helper()
+	if kubelet.stop != nil {
+		kubelet.stop()
+	}
+	ctx, cancel := context.WithCancel(kubelet.Context)
+	t.Cleanup(cancel)
+	kubelet.stop = cancel
+	var err error
+	if kubelet.manager, err = manager.NewManager(klog.Background(), kubelet, kubelet.Root); err != nil {
 		t.Fatal(err)
 	}
 	ready := config.NewSourcesReady(func(sets.Set[string]) bool { return true })
 	own := func(ctx context.Context) (*core.Node, error) {
-		return plane.CoreV1().Nodes().Get(ctx, node, meta.GetOptions{})
+		return kubelet.CoreV1().Nodes().Get(ctx, kubelet.Node, meta.GetOptions{})
 	}
 	active := func() []*core.Pod {
-		of := meta.ListOptions{FieldSelector: "spec.nodeName=" + node}
-		list, err := plane.CoreV1().Pods("").List(ctx, of)
+		of := meta.ListOptions{FieldSelector: "spec.nodeName=" + kubelet.Node}
+		list, err := kubelet.CoreV1().Pods("").List(ctx, of)
 		if err != nil {
 			return nil
 		}
@@ -70,22 +92,12 @@ func (plane *Plane) kubelet(t *testing.T, node string) *Kubelet {
 		}
 		return pods
 	}
-	// At its start it deletes its node's slices, so that whoever publishes must do it again.
-	probe := plane.slice(t, node, card("gpu-9", "GPU-"+node, "1Gi", 1))
-	if err := it.manager.Start(ctx, active, own, ready); err != nil {
+	if err := kubelet.manager.Start(ctx, active, own, ready); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the kubelet deletes its node's slices", func() (string, error) {
-		found, err := plane.slicesOf(node)
-		if err == nil && len(found) > 0 {
-			return probe.Name + " is there", nil
-		}
-		return "", err
-	})
-	plugins := pluginmanager.NewPluginManager(filepath.Join(root, "plugins_registry"), record.NewFakeRecorder(100))
-	plugins.AddHandler(registration.DRAPlugin, it.manager.GetWatcherHandler())
+	plugins := pluginmanager.NewPluginManager(filepath.Join(kubelet.Root, "plugins_registry"), record.NewFakeRecorder(100))
+	plugins.AddHandler(registration.DRAPlugin, kubelet.manager.GetWatcherHandler())
 	go plugins.Run(ctx, ready, ctx.Done())
-	return it
 }
 
 // slicesOf are those of a node.

@@ -7,6 +7,7 @@ package kube
 import (
 	"bytes"
 	"context"
+	"io"
 	"os"
 	"path"
 	"path/filepath"
@@ -26,6 +27,12 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/profile"
 )
+
+// Kubernetes' own words are many, and none of them is a test's.
+func init() {
+	klog.LogToStderr(false)
+	klog.SetOutput(io.Discard)
+}
 
 // Plane is a control plane that runs.
 type Plane struct {
@@ -143,6 +150,7 @@ func TestCluster(t *testing.T) {
 		{"the_agent_is_unprivileged", unprivileged},
 		{"the_kubelet_prepares_by_a_reference_driver", aReferenceDriver},
 		{"a_claim_is_a_tenant_of_the_daemon_until_its_pod_ends", ourAgent},
+		{"a_kubelet_that_was_restarted_asks_again", kubeletForgets},
 		{"forty_pods_of_a_node_are_prepared", fortyPods},
 		{"pods_written_for_hami_get_claims", podsOfHAMi},
 		{"many_nodes_are_filled_and_no_card_beyond", atScale},

@@ -17,7 +17,7 @@ pub(super) fn suite(tally: &mut Tally) -> Result<()> {
         ("DIVVY_KUBE", stage.path().join("bin/divvy-kube")),
         ("DIVVY_STAGE", stage.path().to_path_buf()),
     ];
-    // Each compiler of the largest packages has a gigabyte of memory; vet would look at all of Kubernetes; what hangs is not waited for.
+    // A compiler of the largest packages takes a gigabyte; vet would look at all of Kubernetes; what hangs is not waited for.
     let arguments = ["-p", "2", "-vet=off", "-timeout", "30m"];
     GoModule { folder: "tests/helm", variables: &[], arguments: &arguments }.test(tally)?;
     GoModule { folder: "tests/kube", variables: &variables, arguments: &arguments }.test(tally)

@@ -87,7 +87,7 @@ struct Written {
     at_most: Option<WrittenBound>,
 }
 
-/// What claims of a class may ask for, as it is written.
+/// Bound of what claims of a class may ask for, as it is written.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct WrittenBound {
