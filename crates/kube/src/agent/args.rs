@@ -53,8 +53,8 @@ pub(crate) struct AgentArgs {
     pub(super) slots: u32,
 
     /// A container runtime that somebody vouches for, which knows CDI, as `kata` of kata://3.0.0; may be repeated
-    #[arg(long = "runtime", value_name = "NAME")]
-    pub(super) runtimes: Vec<String>,
+    #[arg(long = "runtime-with-cdi", value_name = "NAME")]
+    pub(super) runtimes_with_cdi: Vec<String>,
 
     /// A card of the node, its device's name and its UUID, in the place of those that the daemon names, and not published; may
     /// be repeated
@@ -85,7 +85,7 @@ impl AgentArgs {
     pub(super) fn cluster(&self, node: &str) -> ClusterOptions {
         let options = ClusterOptions::of(node, self.state.join("publisher.lock"));
         let instance = self.pod_uid.clone().unwrap_or_else(|| node.to_owned());
-        ClusterOptions { instance, slots: self.slots, runtimes: self.runtimes.clone(), ..options }
+        ClusterOptions { instance, slots: self.slots, runtimes: self.runtimes_with_cdi.clone(), ..options }
     }
 
     /// Cards that were named, as devices and UUIDs.

@@ -1,0 +1,161 @@
+// Package helm tests the chart by Helm's own code, against what the kustomization makes.
+package helm
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"helm.sh/helm/v4/pkg/chart/common"
+	"helm.sh/helm/v4/pkg/chart/common/util"
+	"helm.sh/helm/v4/pkg/chart/loader"
+	"helm.sh/helm/v4/pkg/chart/v2/lint"
+	"helm.sh/helm/v4/pkg/engine"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+)
+
+// Folders of the chart and of the kustomization.
+const (
+	chart = "../../deploy/helm/divvy"
+	base  = "../../deploy/kubernetes"
+)
+
+// rendered are the objects that `kubectl apply -k` would send.
+func rendered(t *testing.T) []*unstructured.Unstructured {
+	t.Helper()
+	made, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var objects []*unstructured.Unstructured
+	for _, one := range made.Resources() {
+		bytes, err := one.MarshalJSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		object := &unstructured.Unstructured{}
+		if err := object.UnmarshalJSON(bytes); err != nil {
+			t.Fatal(err)
+		}
+		objects = append(objects, object)
+	}
+	return objects
+}
+
+// charted are the objects that Helm would send, by kind and name.
+func charted(t *testing.T, values map[string]any) (map[string]*unstructured.Unstructured, error) {
+	t.Helper()
+	loaded, err := loader.Load(chart)
+	if err != nil {
+		t.Fatal(err)
+	}
+	release := common.ReleaseOptions{Name: "divvy", Namespace: "divvy-system", Revision: 1, IsInstall: true}
+	all, err := util.ToRenderValues(loaded, values, release, nil)
+	if err != nil {
+		return nil, err
+	}
+	texts, err := engine.Render(loaded, all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects := map[string]*unstructured.Unstructured{}
+	for name, text := range texts {
+		decoder := yaml.NewYAMLOrJSONDecoder(strings.NewReader(text), 4096)
+		for {
+			object := &unstructured.Unstructured{}
+			err := decoder.Decode(&object.Object)
+			if err == io.EOF {
+				break
+			}
+			if err != nil {
+				t.Fatalf("%s: %v\n%s", name, err, text)
+			}
+			if len(object.Object) > 0 {
+				objects[object.GetKind()+" "+object.GetName()] = object
+			}
+		}
+	}
+	return objects, nil
+}
+
+// written is an object as JSON, its keys in their order.
+func written(t *testing.T, object *unstructured.Unstructured) string {
+	t.Helper()
+	text, err := json.Marshal(object.Object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// TestChartIsSound: Helm's own linter has nothing to say.
+func TestChartIsSound(t *testing.T) {
+	version, err := common.ParseKubeVersion("v1.36.3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, message := range lint.RunAll(chart, nil, "divvy-system", lint.WithKubeVersion(version)).Messages {
+		if !strings.Contains(message.Err.Error(), "icon is recommended") {
+			t.Errorf("%s: %v", message.Path, message.Err)
+		}
+	}
+}
+
+// TestChartIsTheBase: with its default values the chart makes the objects of the kustomization.
+func TestChartIsTheBase(t *testing.T) {
+	made, err := charted(t, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range rendered(t) {
+		name := want.GetKind() + " " + want.GetName()
+		if want.GetKind() == "Namespace" {
+			// Helm makes it by --create-namespace.
+			continue
+		}
+		object, found := made[name]
+		if !found {
+			t.Errorf("%s is not in the chart", name)
+			continue
+		}
+		delete(made, name)
+		// As text: numbers of the two readers are of different types.
+		if of, in := written(t, object), written(t, want); of != in {
+			t.Errorf("%s:\n%s\nin the chart, and in the base\n%s", name, of, in)
+		}
+	}
+	for name := range made {
+		t.Errorf("%s is not in the base", name)
+	}
+}
+
+// TestValuesAreHeard: each value does what it says, and one that there is not is refused.
+func TestValuesAreHeard(t *testing.T) {
+	made, err := charted(t, map[string]any{
+		"hami": false, "strictClass": false, "runtimeClassName": "nvidia",
+		"image":        map[string]any{"divvy": "mirror/divvy:1", "base": "mirror/base:1", "pullPolicy": "Always"},
+		"nodeSelector": map[string]any{"gpu": "yes"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"MutatingAdmissionPolicy divvy-hami", "DeviceClass strict.gpu.divvy.dev"} {
+		if made[name] != nil {
+			t.Errorf("%s is there", name)
+		}
+	}
+	set := fmt.Sprint(made["DaemonSet divvy-agent"].Object)
+	for _, part := range []string{"runtimeClassName:nvidia", "image:mirror/divvy:1", "image:mirror/base:1", "imagePullPolicy:Always", "gpu:yes"} {
+		if !strings.Contains(set, part) {
+			t.Errorf("no %s in %s", part, set)
+		}
+	}
+	if _, err := charted(t, map[string]any{"hamy": true}); err == nil {
+		t.Error("a value that there is not was taken")
+	}
+}
