@@ -99,13 +99,22 @@ func (plane *Plane) simulated(t *testing.T, name string, only map[string]string)
 	arguments := []string{
 		"agent", "--node-name", name, "--kubelet-root", kubelet.Root, "--cdi", node.CDI, "--state", filepath.Join(kubelet.Root, "state"),
 		"--daemon", filepath.Join(home, "daemon.sock"), "--library", filepath.Join(stage, "lib/libdivvy.so"),
-		"--card", "gpu-0=" + simulatedCard,
+		"--slots", "64",
 	}
 	command := exec.Command(agent, arguments...)
 	command.Env = append(os.Environ(), "KUBECONFIG="+plane.kubeconfig(t, name))
 	program(t, "agent", command)
-	// The agent does not publish cards that it is told of.
-	plane.slice(t, name, card("gpu-0", simulatedCard, "140Gi", 64))
+	until(t, "the agent publishes the simulated card", func() (string, error) {
+		found, err := plane.slicesOf(name)
+		for _, slice := range found {
+			for _, device := range slice.Spec.Devices {
+				if uuid := device.Attributes["uuid"].StringValue; uuid != nil && *uuid == simulatedCard {
+					return "", nil
+				}
+			}
+		}
+		return fmt.Sprintf("%d slices", len(found)), err
+	})
 	return node
 }
 

@@ -85,7 +85,12 @@ impl AgentArgs {
     pub(super) fn cluster(&self, node: &str) -> ClusterOptions {
         let options = ClusterOptions::of(node, self.state.join("publisher.lock"));
         let instance = self.pod_uid.clone().unwrap_or_else(|| node.to_owned());
-        ClusterOptions { instance, slots: self.slots, runtimes: self.runtimes_with_cdi.clone(), ..options }
+        ClusterOptions {
+            instance,
+            slots: self.slots,
+            runtimes: self.runtimes_with_cdi.clone(),
+            ..options
+        }
     }
 
     /// Cards that were named, as devices and UUIDs.

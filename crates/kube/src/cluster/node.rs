@@ -12,6 +12,7 @@ use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::resource::v1::ResourceSlice;
 
 use super::runtime;
+use super::verdict::{NodeReason, NodeRefusal, NodeVerdict};
 use crate::quantity;
 
 /// Extended resources of plugins that hand out NVIDIA's cards.
@@ -23,73 +24,6 @@ const CARD_ATTRIBUTES: [&str; 2] = ["uuid", "parentUUID"];
 /// First version of Kubernetes that has what we publish, and the first that needs no gate for it.
 const KUBERNETES: (u32, u32) = (1, 34);
 const KUBERNETES_UNGATED: (u32, u32) = (1, 36);
-
-/// Verdict on the node. The kubelet's calls ask it by [`NodeVerdict::check`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NodeVerdict {
-    /// Reason why no card of the node may be used.
-    pub refusal: Option<NodeRefusal>,
-    /// Cards that another driver sells, by UUID in lower case, and that driver.
-    pub sold: BTreeMap<String, String>,
-    /// Sentences for people who set the node up.
-    pub notes: Vec<String>,
-}
-
-/// Refusal of a node or of a card.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NodeRefusal {
-    /// For programs.
-    pub reason: NodeReason,
-    /// For people: the value and the fix.
-    pub words: String,
-}
-
-/// Reason of a refusal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NodeReason {
-    /// The API server has not told of the node yet.
-    NotLooked,
-    /// A runtime that starts pods without their limits.
-    RuntimeWithoutCdi,
-    /// A runtime of which that is not known.
-    RuntimeUnknown,
-    /// A Kubernetes without shared devices.
-    KubeletTooOld,
-    /// A device plugin sells the node's cards.
-    SoldByPlugin,
-    /// Another driver sells this card.
-    SoldByDriver,
-    /// An API server that drops what makes a device shared.
-    GateOff,
-}
-
-impl NodeReason {
-    /// Every reason, its word, and the reason of an event about it.
-    pub const ALL: &[(Self, &str, &str)] = &[
-        (Self::NotLooked, "node-not-looked", "DivvyNodeNotLooked"),
-        (Self::RuntimeWithoutCdi, "runtime-without-cdi", "DivvyRuntimeWithoutCDI"),
-        (Self::RuntimeUnknown, "runtime-unknown", "DivvyRuntimeUnknown"),
-        (Self::KubeletTooOld, "kubelet-too-old", "DivvyKubeletTooOld"),
-        (Self::SoldByPlugin, "sold-by-plugin", "DivvyCardsSoldByPlugin"),
-        (Self::SoldByDriver, "sold-by-driver", "DivvyCardSoldByDriver"),
-        (Self::GateOff, "gate-off", "DivvyConsumableCapacityOff"),
-    ];
-
-    fn row(self) -> (&'static str, &'static str) {
-        let found = Self::ALL.iter().find(|(reason, ..)| *reason == self);
-        found.map_or(("node-not-looked", "DivvyNodeNotLooked"), |(_, word, event)| (word, event))
-    }
-
-    /// The word.
-    pub fn word(self) -> &'static str {
-        self.row().0
-    }
-
-    /// The reason of an event.
-    pub fn event(self) -> &'static str {
-        self.row().1
-    }
-}
 
 /// Facts about the node that the verdict depends on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -156,17 +90,6 @@ impl NodeFacts {
     }
 }
 
-impl Default for NodeVerdict {
-    fn default() -> Self {
-        let words = "the node was not looked at yet: asked again".to_owned();
-        Self {
-            refusal: Some(NodeRefusal { reason: NodeReason::NotLooked, words }),
-            sold: BTreeMap::new(),
-            notes: Vec::new(),
-        }
-    }
-}
-
 impl NodeVerdict {
     /// The verdict on `node`, with slices of other drivers on it, and whether the API server drops what makes a device shared.
     /// `runtimes` are names of runtimes that somebody vouches for.
@@ -189,25 +112,6 @@ impl NodeVerdict {
         // A refusal says what is to be done first.
         let notes = if refusal.is_none() { facts.notes() } else { Vec::new() };
         Self { refusal, sold: foreign.clone(), notes }
-    }
-
-    /// Whether the card may be used.
-    ///
-    /// # Errors
-    /// The reason why not.
-    pub fn check(&self, uuid: &str) -> Result<(), NodeRefusal> {
-        if let Some(refusal) = &self.refusal {
-            return Err(refusal.clone());
-        }
-        match self.sold.get(&uuid.to_ascii_lowercase()) {
-            None => Ok(()),
-            Some(driver) => {
-                let words = format!(
-                    "{uuid}: the driver {driver} sells the card too, and would give it away twice: take it off this node"
-                );
-                Err(NodeRefusal { reason: NodeReason::SoldByDriver, words })
-            }
-        }
     }
 }
 

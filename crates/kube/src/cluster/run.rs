@@ -18,13 +18,14 @@ use tokio_stream::StreamExt;
 
 use super::events::{self, ClusterEvent, EventObject, EventQueue};
 use super::instance::PublisherLock;
-use super::node::{NodeFacts, NodeVerdict};
+use super::node::NodeFacts;
+use super::options::{ClusterOptions, ClusterState};
 use super::pace::{Pace, jittered};
 use super::slices::decide::{DecidedSet, SliceWrite, WriteVerb, decide};
 use super::slices::pool::NodePool;
 use super::slices::same::drops_shares;
 use super::slices::store::SliceStore;
-use super::{ClusterOptions, ClusterState};
+use super::verdict::{NodeReason, NodeVerdict};
 use crate::cards::{CardBook, CardHealth};
 
 /// Task of the cluster's side.
@@ -240,7 +241,7 @@ impl ClusterTask {
                 (_, Some(refusal)) if before.refusal != next.refusal => {
                     self.say(true, refusal.reason.event(), refusal.words.clone());
                 }
-                (Some(before), None) if before.reason != super::NodeReason::NotLooked => {
+                (Some(before), None) if before.reason != NodeReason::NotLooked => {
                     let words = format!(
                         "the node's cards are published again: {} is over",
                         before.reason.word()

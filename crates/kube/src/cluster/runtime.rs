@@ -3,7 +3,7 @@
 //! One that does not ignores them without a word. Versions are those in which the field of the kubelet's request came to be
 //! read: containerd 1.7 (switched off until 2.0), CRI-O 1.23.
 
-use super::node::NodeReason;
+use super::verdict::NodeReason;
 
 /// First two numbers of a version.
 type Numbers = (u32, u32);

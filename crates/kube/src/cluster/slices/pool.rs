@@ -15,7 +15,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 
 use crate::cards::{BookedDevice, CardBook, CardHealth, DeviceKind};
-use crate::cluster::node::NodeVerdict;
+use crate::cluster::verdict::NodeVerdict;
 use crate::fnv::{BASIS, fnv_1a};
 
 /// Our driver.

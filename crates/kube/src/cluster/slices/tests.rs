@@ -10,7 +10,7 @@ use super::decide::{DecidedSet, SliceWrite, WriteVerb, decide};
 use super::pool::{DRIVER, MOST_DEVICES, NodePool};
 use super::same::{drops_shares, is_same};
 use crate::cards::{BookedDevice, CardBook, CardHealth, DeviceKind, name_of};
-use crate::cluster::node::NodeVerdict;
+use crate::cluster::verdict::NodeVerdict;
 
 fn good() -> NodeVerdict {
     NodeVerdict { refusal: None, ..NodeVerdict::default() }
