@@ -36,6 +36,11 @@ pub(crate) const LEFT: &[Left] = &[
     left("docs/guide/install.md", &["skopeo"], "needs a registry"),
     left("docs/guide/install.md", &["cargo install", "divvy run"], "builds the command anew"),
     left("docs/guide/install.md", &["cargo xtask release"], "cargo xtask test release"),
+    left(
+        "docs/guide/kubernetes-agent.md",
+        &["NODE_NAME=n1 divvy kube agent"],
+        "needs a kubelet; cargo xtask test kube",
+    ),
     left("docs/guide/oversubscribe.md", &["divvy "], "needs more than a card; handovers.rs"),
     left("docs/guide/recipes.md", &["divvy cdi", "podman run"], "documents/podman.rs"),
     left("docs/guide/recipes.md", &["srun"], "documents/slurm.rs"),
