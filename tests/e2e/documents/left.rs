@@ -37,6 +37,11 @@ pub(crate) const LEFT: &[Left] = &[
     left("docs/guide/install.md", &["cargo install", "divvy run"], "builds the command anew"),
     left("docs/guide/install.md", &["cargo xtask release"], "cargo xtask test release"),
     left(
+        "docs/guide/kubernetes.md",
+        &["cargo xtask release", "skopeo", "kubectl"],
+        "needs a registry and a cluster; cargo xtask test kube applies the same objects",
+    ),
+    left(
         "docs/guide/kubernetes-agent.md",
         &["NODE_NAME=n1 divvy kube agent"],
         "needs a kubelet; cargo xtask test kube",
