@@ -1,7 +1,6 @@
 //! Tenants by id, asked of a real daemon: the command as a client, bare frames, and daemons that are killed at any instant.
 
-use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -13,7 +12,7 @@ use divvy_policy::limit;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
-use crate::fake::{PATIENCE, Root, c_path, until};
+use crate::fake::{Root, c_path, until};
 
 const A: &str = "GPU-01010101-0101-0101-0101-010101010101";
 const B: &str = "GPU-02020202-0202-0202-0202-020202020202";
@@ -35,16 +34,7 @@ fn done(root: &Root, words: &[&str]) -> Value {
 
 /// Asks the daemon by a frame of this test's own.
 fn ask(root: &Root, call: &Value) -> Value {
-    let body = json!({ "version": 1, "call": { "tenant": call } }).to_string();
-    let mut stream = UnixStream::connect(root.home().join("daemon.sock")).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    let length = u32::try_from(body.len()).unwrap().to_le_bytes();
-    stream.write_all(&[&length[..], body.as_bytes()].concat()).unwrap();
-    let mut head = [0; 4];
-    stream.read_exact(&mut head).unwrap();
-    let mut body = vec![0; usize::try_from(u32::from_le_bytes(head)).unwrap()];
-    stream.read_exact(&mut body).unwrap();
-    serde_json::from_slice::<Value>(&body).unwrap()["answer"].clone()
+    root.ask(&json!({ "tenant": call }))
 }
 
 fn create(id: &str, memory_bytes: u64) -> Value {

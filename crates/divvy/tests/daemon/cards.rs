@@ -2,32 +2,16 @@
 //!
 //! Which cards there are is the machine's matter; that both clients are told the same is tested on any.
 
-use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
-
 use serde_json::{Value, json};
 
-use crate::fake::{PATIENCE, Root, until};
-
-fn ask(root: &Root, call: &Value) -> Value {
-    let body = json!({ "version": 1, "call": call }).to_string();
-    let mut stream = UnixStream::connect(root.home().join("daemon.sock")).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    let length = u32::try_from(body.len()).unwrap().to_le_bytes();
-    stream.write_all(&[&length[..], body.as_bytes()].concat()).unwrap();
-    let mut head = [0; 4];
-    stream.read_exact(&mut head).unwrap();
-    let mut body = vec![0; usize::try_from(u32::from_le_bytes(head)).unwrap()];
-    stream.read_exact(&mut body).unwrap();
-    serde_json::from_slice::<Value>(&body).unwrap()["answer"].clone()
-}
+use crate::fake::{Root, until};
 
 #[test]
 fn the_daemon_tells_which_cards_there_are_or_why_it_cannot() {
     let root = Root::new("cards");
     let _daemon = root.daemon(&[]);
     let home = root.home().display().to_string();
-    let told = || ask(&root, &json!("cards"))["cards"].clone();
+    let told = || root.ask(&json!("cards"))["cards"].clone();
     // The first answer may come before the driver's.
     until("the driver was asked", || {
         let detail = told()["detail"].clone();
@@ -43,7 +27,7 @@ fn the_daemon_tells_which_cards_there_are_or_why_it_cannot() {
         assert_eq!(card["health"] == "healthy", list["detail"].is_null(), "{card}");
     }
     for bad in [json!({ "cards": {} }), json!("card"), json!(["cards"])] {
-        assert_eq!(ask(&root, &bad)["error"]["code"], "bad-request", "{bad}");
+        assert_eq!(root.ask(&bad)["error"]["code"], "bad-request", "{bad}");
     }
     assert_eq!(told()["cards"], list["cards"], "and goes on");
 }

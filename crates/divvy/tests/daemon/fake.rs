@@ -1,8 +1,10 @@
 //! A root of a test's own, daemons in it, and tenants made with the library's own words.
 
 use std::ffi::CString;
+use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -18,6 +20,7 @@ use divvy_page::{ConfigSource, DeviceRow, Directory, NewDevice, Tenant, now_ns};
 use divvy_policy::gate::Words as _;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use serde_json::{Value, json};
 
 pub(crate) const MS: u64 = 1_000_000;
 const KERNEL: Duration = Duration::from_millis(1);
@@ -49,6 +52,20 @@ pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 pub(crate) struct Root(pub(crate) PathBuf, Arc<Mutex<()>>);
 
 impl Root {
+    /// Asks the daemon by a frame of the test's own.
+    pub(crate) fn ask(&self, call: &Value) -> Value {
+        let body = json!({ "version": 1, "call": call }).to_string();
+        let mut stream = UnixStream::connect(self.home().join("daemon.sock")).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let length = u32::try_from(body.len()).unwrap().to_le_bytes();
+        stream.write_all(&[&length[..], body.as_bytes()].concat()).unwrap();
+        let mut head = [0; 4];
+        stream.read_exact(&mut head).unwrap();
+        let mut body = vec![0; usize::try_from(u32::from_le_bytes(head)).unwrap()];
+        stream.read_exact(&mut body).unwrap();
+        serde_json::from_slice::<Value>(&body).unwrap()["answer"].clone()
+    }
+
     pub(crate) fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("divvy-dm-{name}-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&path);
