@@ -7,11 +7,10 @@ use std::collections::BTreeMap;
 
 use serde::{Serialize, Serializer};
 
+use crate::driver::DRIVER;
 use crate::fnv::{BASIS, fnv_1a};
 use crate::yaml::Node;
 
-/// Driver and class.
-const DRIVER: &str = "gpu.divvy.dev";
 /// The name of a claim's one request.
 const REQUEST: &str = "gpu";
 /// Most devices of a claim.

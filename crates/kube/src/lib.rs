@@ -17,6 +17,7 @@ pub mod cluster;
 mod command;
 pub mod convert;
 mod document;
+mod driver;
 mod event;
 mod fnv;
 mod keys;
@@ -33,4 +34,5 @@ mod yaml;
 
 pub use command::main;
 pub use document::Outcome;
+pub use driver::DRIVER;
 pub use event::EventLog;

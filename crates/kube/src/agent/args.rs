@@ -20,10 +20,6 @@ pub(crate) struct AgentArgs {
     #[arg(long, value_name = "UID", env = "POD_UID")]
     pub(super) pod_uid: Option<String>,
 
-    /// Name of the driver
-    #[arg(long, value_name = "NAME", default_value = "gpu.divvy.dev")]
-    pub(super) driver: String,
-
     /// The kubelet's directory; the same path here as on the host
     #[arg(long, value_name = "DIR", default_value = "/var/lib/kubelet")]
     pub(super) kubelet_root: PathBuf,

@@ -23,6 +23,7 @@ pub(crate) use self::args::AgentArgs;
 use self::ready::AgentAnswer;
 use crate::cards::{CardBook, CardHealth, CardWatch, NodeCard, NodeCards};
 use crate::cluster::{ClaimSource, Cluster, ClusterState, KubeClaims};
+use crate::driver::DRIVER;
 use crate::event::EventLog;
 use crate::kubelet::{self, AgentState, KubeletSockets, NodePlugin};
 use crate::prepare::{DaemonSocket, NodeDaemon, NodeDisk, PrepareCore, PreparePlaces, boot_id};
@@ -50,7 +51,7 @@ pub(crate) enum AgentFailure {
 /// # Errors
 /// [`AgentFailure`].
 pub(crate) fn run(args: &AgentArgs) -> Result<AgentAnswer, AgentFailure> {
-    let sockets = KubeletSockets::of(&args.kubelet_root, &args.driver, args.pod_uid.as_deref());
+    let sockets = KubeletSockets::of(&args.kubelet_root, DRIVER, args.pod_uid.as_deref());
     let sockets = sockets.map_err(AgentFailure::Usage)?;
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_all().max_blocking_threads(BLOCKING_THREADS).build();
@@ -94,7 +95,7 @@ async fn serve(args: &AgentArgs, sockets: &KubeletSockets) -> Result<(), AgentFa
     let core = PrepareCore::new(places, DaemonSocket::at(&args.daemon));
     let (cards_tx, cards_rx) = watch::channel(NodeCards::default());
     let claims = KubeClaims::new(client.clone());
-    let plugin = NodePlugin::new((&args.driver, node), claims, core, cards_rx, log.clone());
+    let plugin = NodePlugin::new((DRIVER, node), claims, core, cards_rx, log.clone());
     let state = AgentState::default();
     let plugin = if cards.is_empty() {
         let (watch, book) = CardWatch::new(DaemonSocket::at(&args.daemon));
@@ -125,7 +126,7 @@ async fn serve(args: &AgentArgs, sockets: &KubeletSockets) -> Result<(), AgentFa
         ending_tx.send_replace(true);
     });
     tokio::spawn(sweep(plugin.clone()));
-    log.say(&format!("agent of {} on node {node}, pid {}", args.driver, std::process::id()));
+    log.say(&format!("agent of {DRIVER} on node {node}, pid {}", std::process::id()));
     let served = kubelet::serve(sockets, plugin, state, ending).await;
     served.map_err(AgentFailure::Failed)?;
     log.say("ended");

@@ -38,7 +38,7 @@ pub(super) struct ToldCard {
     #[serde(default)]
     pub(super) instances: Vec<ToldInstance>,
     #[serde(default)]
-    pub(super) health: ToldHealth,
+    pub(super) health: CardHealth,
     #[serde(default)]
     pub(super) detail: Option<String>,
 }
@@ -51,27 +51,6 @@ pub(super) struct ToldInstance {
     pub(super) profile: Option<String>,
     #[serde(default)]
     pub(super) memory_bytes: u64,
-}
-
-/// Words of health. One that is not known here says nothing for the card, and nothing against it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum ToldHealth {
-    Healthy,
-    Unhealthy,
-    #[default]
-    #[serde(other)]
-    Unknown,
-}
-
-impl From<ToldHealth> for CardHealth {
-    fn from(told: ToldHealth) -> Self {
-        match told {
-            ToldHealth::Healthy => Self::Healthy,
-            ToldHealth::Unhealthy => Self::Unhealthy,
-            ToldHealth::Unknown => Self::Unknown,
-        }
-    }
 }
 
 /// Asks the daemon. Blocks for a few seconds at most.
@@ -105,7 +84,7 @@ mod tests {
         let told = read(told).unwrap();
         assert_eq!(
             (told.cards[0].health, told.cards[1].health),
-            (ToldHealth::Unknown, ToldHealth::Healthy)
+            (CardHealth::Unknown, CardHealth::Healthy)
         );
         assert_eq!(told.cards[1].instances[0].profile.as_deref(), Some("1g.18gb"));
         for bad in

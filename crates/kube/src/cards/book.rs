@@ -81,15 +81,6 @@ pub fn name_of(uuid: &str) -> Option<String> {
     name.filter(|name| is_name(name))
 }
 
-/// UUID of the device with this name, as the driver's tools print it; `None` where no card has such a name.
-pub fn uuid_of(name: &str) -> Option<String> {
-    let uuid = PREFIXES.iter().find_map(|(of_uuid, of_name)| {
-        let rest = name.strip_prefix(of_name)?;
-        Some(format!("{of_uuid}{rest}"))
-    });
-    uuid.filter(|_| is_name(name))
-}
-
 fn is_name(name: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     let rest = name.get(4..).unwrap_or_default();
@@ -140,7 +131,7 @@ impl CardBook {
     }
 
     fn add(&mut self, card: &ToldCard, uuid: &str, memory_bytes: u64, kind: DeviceKind) {
-        let health = CardHealth::from(card.health);
+        let health = card.health;
         let Some(name) = name_of(uuid) else {
             self.left_out.push(format!("{uuid:?} is no UUID that a device can be named after"));
             return;
@@ -199,18 +190,27 @@ impl BookedDevice {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::answer::{ToldHealth, ToldInstance};
+    use super::super::answer::ToldInstance;
     use super::*;
 
     const A: &str = "GPU-0aaaaaaa-0000-0000-0000-000000000001";
     const B: &str = "GPU-0bbbbbbb-0000-0000-0000-000000000002";
     const NOW: SystemTime = SystemTime::UNIX_EPOCH;
 
+    /// UUID of the device with this name, as the driver's tools print it.
+    fn uuid_of(name: &str) -> Option<String> {
+        let uuid = PREFIXES.iter().find_map(|(of_uuid, of_name)| {
+            let rest = name.strip_prefix(of_name)?;
+            Some(format!("{of_uuid}{rest}"))
+        });
+        uuid.filter(|_| is_name(name))
+    }
+
     fn card(uuid: &str) -> ToldCard {
         ToldCard {
             uuid: uuid.to_owned(),
             memory_bytes: 80 << 30,
-            health: ToldHealth::Healthy,
+            health: CardHealth::Healthy,
             ..ToldCard::default()
         }
     }
@@ -245,7 +245,7 @@ mod tests {
         assert!(!empty.after(no_driver.clone(), NOW).is_known);
 
         let mut ill = card(B);
-        (ill.health, ill.detail) = (ToldHealth::Unhealthy, Some("lost".to_owned()));
+        (ill.health, ill.detail) = (CardHealth::Unhealthy, Some("lost".to_owned()));
         let book = empty.after(told(&[card(A), ill]), NOW);
         assert_eq!(health(&book), [(CardHealth::Healthy, ""), (CardHealth::Unhealthy, "lost")]);
         for gone in [book.without("no daemon", NOW), book.after(no_driver.clone(), NOW)] {

@@ -2,16 +2,20 @@
 
 use std::time::SystemTime;
 
-/// Health of a card.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+use serde::Deserialize;
+
+/// Health of a card, as the daemon says it too. A word that is not known says nothing for the card, and nothing against it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum CardHealth {
-    /// It could not be found out.
-    #[default]
-    Unknown,
     /// It works.
     Healthy,
     /// It does not.
     Unhealthy,
+    /// It could not be found out.
+    #[default]
+    #[serde(other)]
+    Unknown,
 }
 
 /// A card of the node.

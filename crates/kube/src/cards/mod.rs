@@ -5,7 +5,7 @@
 //! not taken for "no cards". A daemon that comes back is found within [`PERIOD`].
 //!
 //! **A device is named after its card's UUID.** An index would be another card's when one is taken out, and claims that are
-//! allocated name their device. So a name says which card it is, with no list at hand ([`uuid_of`]).
+//! allocated name their device. So a name says which card it is.
 //!
 //! Does not speak to a kubelet or an API server, nor to a driver.
 
@@ -14,6 +14,6 @@ mod book;
 mod health;
 mod watch;
 
-pub use self::book::{BookedDevice, CardBook, DeviceKind, name_of, uuid_of};
+pub use self::book::{BookedDevice, CardBook, DeviceKind, name_of};
 pub use self::health::{CardHealth, NodeCard, NodeCards};
 pub use self::watch::{CardWatch, PERIOD};

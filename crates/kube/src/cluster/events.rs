@@ -16,7 +16,7 @@ use k8s_openapi::jiff::Timestamp;
 use kube::api::{Api, PostParams};
 use tokio::sync::{mpsc, watch};
 
-use super::slices::pool::DRIVER;
+use crate::driver::DRIVER;
 
 /// Time within which the same is not said again.
 const AGAIN: Duration = Duration::from_secs(600);
@@ -74,7 +74,7 @@ pub struct EventQueue {
 }
 
 impl EventQueue {
-    pub(super) fn new() -> (Self, mpsc::Receiver<ClusterEvent>) {
+    pub(crate) fn new() -> (Self, mpsc::Receiver<ClusterEvent>) {
         let (sender, receiver) = mpsc::channel(QUEUE);
         (Self { sender }, receiver)
     }

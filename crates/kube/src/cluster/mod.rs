@@ -37,7 +37,6 @@ pub use self::events::{ClusterEvent, EventObject, EventQueue};
 pub use self::options::{ClusterOptions, ClusterState, SLOTS};
 pub use self::pace::ClusterTimes;
 pub use self::run::ClusterTask;
-pub use self::slices::pool::DRIVER;
 pub use self::verdict::{NodeReason, NodeRefusal, NodeVerdict};
 use crate::cards::CardBook;
 

@@ -16,10 +16,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 
 use crate::cards::{BookedDevice, CardBook, CardHealth, DeviceKind};
 use crate::cluster::verdict::NodeVerdict;
+use crate::driver::DRIVER;
 use crate::fnv::{BASIS, fnv_1a};
 
-/// Our driver.
-pub const DRIVER: &str = "gpu.divvy.dev";
 /// Devices that a slice may have.
 pub(super) const MOST_DEVICES: usize = 128;
 /// Step of memory, and the least that a claim may have.

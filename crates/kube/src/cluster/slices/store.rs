@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::api::resource::v1::ResourceSlice;
 use kube::runtime::watcher::Event;
 
-use super::pool::DRIVER;
 use crate::cluster::node;
+use crate::driver::DRIVER;
 
 /// Slices of the node.
 #[derive(Clone, Debug, Default)]

@@ -7,10 +7,11 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::decide::{DecidedSet, SliceWrite, WriteVerb, decide};
-use super::pool::{DRIVER, MOST_DEVICES, NodePool};
+use super::pool::{MOST_DEVICES, NodePool};
 use super::same::{drops_shares, is_same};
 use crate::cards::{BookedDevice, CardBook, CardHealth, DeviceKind, name_of};
 use crate::cluster::verdict::NodeVerdict;
+use crate::driver::DRIVER;
 
 fn good() -> NodeVerdict {
     NodeVerdict { refusal: None, ..NodeVerdict::default() }

@@ -17,6 +17,7 @@ use tokio::task::JoinHandle;
 use self::api::FakeApi;
 use super::*;
 use crate::cards::{BookedDevice, CardHealth, name_of};
+use crate::driver::DRIVER;
 
 const NAME: &str = "n1-gpu.divvy.dev-0";
 /// How long anything is waited for.

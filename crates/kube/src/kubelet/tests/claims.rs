@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime};
 use tokio_stream::StreamExt;
 
 use super::*;
+use crate::cluster::{ClusterState, EventObject, EventQueue, NodeVerdict};
 use crate::kubelet::wire::health_v1::NodeWatchResourcesRequest;
 use crate::kubelet::wire::health_v1::dra_resource_health_client::DraResourceHealthClient;
 use crate::kubelet::wire::{dra_v1beta1, health_v1alpha1};
@@ -165,4 +166,34 @@ async fn the_health_of_all_cards_is_told_at_first_and_after_each_look() {
     agent.terminate().await;
     assert!(stream.next().await.is_none_or(|message| message.is_err()));
     assert!(older.next().await.is_none_or(|message| message.is_err()));
+}
+
+#[tokio::test]
+async fn a_node_that_must_not_be_used_has_no_claim_prepared_and_says_so_on_it() {
+    let mut node = KubeletNode::new("refused");
+    let (verdict, judged) = watch::channel(NodeVerdict::default());
+    let (events, mut said) = EventQueue::new();
+    let state = watch::channel(ClusterState::default()).1;
+    node.cluster = Some(Cluster { verdict: judged, state, events });
+    node.allocate("train", "uid-1");
+    let agent = node.agent(None).await;
+    let mut kubelet = FakeKubelet::at(&agent.sockets.service).await;
+    let refused = kubelet.prepare(&[("train", "uid-1")]).await;
+    assert_eq!(word(&refused, "uid-1"), "node-refused");
+    assert!(refused["uid-1"].error.contains("node-not-looked"), "{refused:?}");
+    assert_eq!((node.cdi_files(), node.daemon.ids().len()), (0, 0));
+    let event = said.try_recv().unwrap();
+    let (namespace, name, uid) = ("team".to_owned(), "train".to_owned(), "uid-1".to_owned());
+    assert_eq!(event.about, EventObject::Claim { namespace, name, uid });
+    assert_eq!((event.is_warning, &*event.note), (true, &*refused["uid-1"].error));
+
+    // One card is sold by another driver, then none is.
+    let sold = BTreeMap::from([(UUID.to_ascii_lowercase(), "gpu.nvidia.com".to_owned())]);
+    verdict.send_replace(NodeVerdict { refusal: None, sold, notes: Vec::new() });
+    let refused = kubelet.prepare(&[("train", "uid-1")]).await;
+    assert!(refused["uid-1"].error.contains("gpu.nvidia.com"), "{refused:?}");
+    verdict.send_modify(|verdict| verdict.sold.clear());
+    let given = kubelet.prepare(&[("train", "uid-1")]).await;
+    assert_eq!((&*given["uid-1"].error, node.daemon.ids().len()), ("", 1));
+    agent.terminate().await;
 }

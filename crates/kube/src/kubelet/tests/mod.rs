@@ -23,7 +23,7 @@ use super::wire::registration::registration_client::RegistrationClient;
 use super::wire::registration::{InfoRequest, PluginInfo, RegistrationStatus};
 use super::{AgentState, KubeletSockets, NodePlugin, serve};
 use crate::cards::{CardHealth, NodeCard, NodeCards};
-use crate::cluster::ClaimSource;
+use crate::cluster::{ClaimSource, Cluster};
 use crate::event::EventLog;
 use crate::prepare::{
     DaemonError, HostDisk, NodeDaemon, NodeDisk, NodeTenantLimits, PrepareCore, PrepareError,
@@ -107,6 +107,8 @@ struct KubeletNode {
     daemon: FakeTenantDaemon,
     log: EventLog,
     cards: watch::Sender<NodeCards>,
+    /// The cluster's side, where it is asked.
+    cluster: Option<Cluster>,
     patience: Duration,
 }
 
@@ -137,6 +139,7 @@ impl KubeletNode {
             daemon: FakeTenantDaemon::default(),
             log: EventLog::memory(),
             cards: watch::channel(cards).0,
+            cluster: None,
             patience: super::CALL_PATIENCE,
         }
     }
@@ -164,6 +167,10 @@ impl KubeletNode {
         let core = PrepareCore::new(places, self.daemon.clone());
         let (claims, log) = (self.claims.clone(), self.log.clone());
         let plugin = NodePlugin::new((DRIVER, "node"), claims, core, self.cards.subscribe(), log);
+        let plugin = match self.cluster.clone() {
+            Some(cluster) => plugin.under(cluster),
+            None => plugin,
+        };
         let plugin = Arc::new(plugin.within(self.patience));
         let sockets = KubeletSockets::of(&self.base, DRIVER, pod_uid).unwrap();
         let (ending, ended) = watch::channel(false);
