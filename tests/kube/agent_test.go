@@ -70,7 +70,8 @@ type Node struct {
 	Home string
 	CDI  string
 	// divvy is the command, for the simulated machine.
-	divvy func(arguments ...string) *exec.Cmd
+	divvy  func(arguments ...string) *exec.Cmd
+	daemon *exec.Cmd
 }
 
 // simulated starts one, with all of its parts, or skips the test where they are not built.
@@ -94,8 +95,8 @@ func (plane *Plane) simulated(t *testing.T, name string, only map[string]string)
 			"LD_LIBRARY_PATH="+filepath.Join(stage, "sim"), "TMPDIR="+kubelet.Root, "XDG_CACHE_HOME="+filepath.Join(kubelet.Root, "cache"))
 		return command
 	}
-	program(t, "daemon", divvy("daemon", "--home", home))
 	node := &Node{Kubelet: kubelet, Home: home, CDI: filepath.Join(kubelet.Root, "cdi"), divvy: divvy}
+	node.startDaemon(t)
 	arguments := []string{
 		"agent", "--node-name", name, "--kubelet-root", kubelet.Root, "--cdi", node.CDI, "--state", filepath.Join(kubelet.Root, "state"),
 		"--daemon", filepath.Join(home, "daemon.sock"), "--library", filepath.Join(stage, "lib/libdivvy.so"),
@@ -104,6 +105,13 @@ func (plane *Plane) simulated(t *testing.T, name string, only map[string]string)
 	command := exec.Command(agent, arguments...)
 	command.Env = append(os.Environ(), "KUBECONFIG="+plane.kubeconfig(t, name))
 	program(t, "agent", command)
+	until(t, "the agent is ready", func() (string, error) {
+		said, err := exec.Command(agent, "agent", "--ready", "--node-name", name, "--kubelet-root", kubelet.Root).Output()
+		if !strings.Contains(string(said), "published: yes") {
+			return string(said), err
+		}
+		return "", err
+	})
 	until(t, "the agent publishes the simulated card", func() (string, error) {
 		found, err := plane.slicesOf(name)
 		for _, slice := range found {
@@ -118,18 +126,39 @@ func (plane *Plane) simulated(t *testing.T, name string, only map[string]string)
 	return node
 }
 
+func (node *Node) startDaemon(t *testing.T) {
+	node.daemon = program(t, "daemon", node.divvy("daemon", "--home", node.Home))
+}
+
+// killDaemon kills it, and starts another a moment later.
+func (node *Node) killDaemon(t *testing.T) {
+	_ = node.daemon.Process.Kill()
+	_ = node.daemon.Wait()
+	time.Sleep(4 * look)
+	node.startDaemon(t)
+}
+
 // tenants are the daemon's, by id.
 func (node *Node) tenants(t *testing.T) []map[string]any {
 	t.Helper()
-	said, err := node.divvy("tenant", "list", "--json", "--home", node.Home).Output()
+	tenants, err := node.listed()
 	if err != nil {
 		t.Fatal(err)
 	}
+	return tenants
+}
+
+// listed is the same where the daemon may be away.
+func (node *Node) listed() ([]map[string]any, error) {
+	said, err := node.divvy("tenant", "list", "--json", "--home", node.Home).Output()
+	if err != nil {
+		return nil, err
+	}
 	var list struct{ Tenants []map[string]any }
 	if err := json.Unmarshal(said, &list); err != nil {
-		t.Fatalf("%v: %s", err, said)
+		return nil, fmt.Errorf("%w: %s", err, said)
 	}
-	return list.Tenants
+	return list.Tenants, nil
 }
 
 // ourAgent: a claim becomes a tenant of the daemon with its limits and a CDI device, and goes with the pod.
@@ -198,6 +227,61 @@ func kubeletForgets(t *testing.T, plane *Plane) {
 	if tenants := node.tenants(t); len(tenants) != 0 {
 		t.Errorf("tenants afterwards: %v", tenants)
 	}
+}
+
+// daemonDies: pods are prepared and given back, over and over, while the node's daemon is killed again and again.
+func daemonDies(t *testing.T, plane *Plane) {
+	const count, kills = 12, 8
+	namespace := "dies"
+	only := map[string]string{"test": namespace}
+	node := plane.simulated(t, "dies-1", only)
+	plane.namespace(t, namespace)
+	plane.template(t, namespace, "share", "256Mi", "2")
+	each(count, func(number int) { plane.run(t, pod(namespace, fmt.Sprintf("pod-%d", number), "share", only)) })
+	placed := plane.placed(t, namespace, count)
+	over := make(chan struct{})
+	var all sync.WaitGroup
+	for number := range placed {
+		one := &placed[number]
+		all.Go(func() {
+			for {
+				node.prepareBeside(t, one)
+				select {
+				case <-over:
+					return
+				default:
+				}
+				// Where the daemon is away, the agent does its part later.
+				_ = node.manager.UnprepareResources(node.Context, one)
+			}
+		})
+	}
+	for range kills {
+		node.killDaemon(t)
+	}
+	close(over)
+	all.Wait()
+	if refused := node.Refused.Load(); refused == 0 {
+		t.Error("no claim met a daemon that was away")
+	} else {
+		t.Logf("%d claims met a daemon that was away", refused)
+	}
+	node.counted(t, count)
+	each(count, func(number int) { _ = node.manager.UnprepareResources(node.Context, &placed[number]) })
+	node.counted(t, 0)
+}
+
+// counted waits until there are so many tenants and CDI files, and no more.
+func (node *Node) counted(t *testing.T, wanted int) {
+	t.Helper()
+	until(t, fmt.Sprintf("%d tenants and CDI files", wanted), func() (string, error) {
+		tenants, err := node.listed()
+		specs, _ := filepath.Glob(filepath.Join(node.CDI, "*"))
+		if err != nil || len(tenants) != wanted || len(specs) != wanted {
+			return fmt.Sprintf("%d and %d", len(tenants), len(specs)), err
+		}
+		return "", nil
+	})
 }
 
 // fortyPods: HAMi's issue 1367 tells of 40 pods that took 15 to 30 minutes on a node. Here from the first's creation to the last's

@@ -151,6 +151,7 @@ func TestCluster(t *testing.T) {
 		{"the_kubelet_prepares_by_a_reference_driver", aReferenceDriver},
 		{"a_claim_is_a_tenant_of_the_daemon_until_its_pod_ends", ourAgent},
 		{"a_kubelet_that_was_restarted_asks_again", kubeletForgets},
+		{"a_daemon_that_is_killed_loses_no_claim", daemonDies},
 		{"forty_pods_of_a_node_are_prepared", fortyPods},
 		{"pods_written_for_hami_get_claims", podsOfHAMi},
 		{"many_nodes_are_filled_and_no_card_beyond", atScale},
