@@ -20,9 +20,10 @@ use std::path::{Component, Path};
 use divvy_page::{AttachError, Directory};
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, AtFlags, Flock, FlockArg, OFlag, OpenHow, ResolveFlag};
-use nix::fcntl::{RenameFlags, openat, openat2, readlinkat, renameat2};
+use nix::fcntl::{openat, openat2, readlinkat};
 use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat, mkdirat};
 use nix::unistd::{UnlinkatFlags, unlinkat};
+use rustix::fs::{RenameFlags, renameat_with};
 
 /// Links followed on the way to a directory; the kernel's own bound.
 const MOST_LINKS: u32 = 40;
@@ -217,7 +218,9 @@ impl Dir {
     /// # Errors
     /// The system's; [`Errno::EEXIST`] where something has that name.
     pub(crate) fn rename_to(&self, name: &OsStr, to: &Dir, new: &OsStr) -> nix::Result<()> {
-        renameat2(self, name, to, new, RenameFlags::RENAME_NOREPLACE)
+        // The system call itself: glibc has had a function for it since 2.28, and releases start on older ones.
+        renameat_with(self, name, to, new, RenameFlags::NOREPLACE)
+            .map_err(|error| Errno::from_raw(error.raw_os_error()))
     }
 
     /// Removes what is called `name` in it, with all that lies there; no link is followed.
