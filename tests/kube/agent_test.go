@@ -15,6 +15,7 @@ import (
 
 	core "k8s.io/api/core/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	api "k8s.io/client-go/tools/clientcmd/api"
 )
@@ -47,14 +48,22 @@ const simulatedCard = "GPU-513d9a0b-7e42-4c11-9f20-d177e5000000"
 // kubeconfig writes the configuration of the agent of a node, whose token is as a pod's.
 func (plane *Plane) kubeconfig(t *testing.T, node string) string {
 	t.Helper()
-	config := plane.agentConfig(t, node)
+	return written(t, plane.agentConfig(t, node))
+}
+
+// written is the file of a configuration.
+func written(t *testing.T, config *rest.Config) string {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "kubeconfig")
 	err := clientcmd.WriteToFile(api.Config{
 		Clusters: map[string]*api.Cluster{"test": {
 			Server: config.Host, CertificateAuthorityData: config.CAData, TLSServerName: config.ServerName,
+			InsecureSkipTLSVerify: config.Insecure,
 		}},
-		AuthInfos:      map[string]*api.AuthInfo{"agent": {Token: config.BearerToken}},
-		Contexts:       map[string]*api.Context{"test": {Cluster: "test", AuthInfo: "agent"}},
+		AuthInfos: map[string]*api.AuthInfo{"test": {
+			Token: config.BearerToken, ClientCertificateData: config.CertData, ClientKeyData: config.KeyData,
+		}},
+		Contexts:       map[string]*api.Context{"test": {Cluster: "test", AuthInfo: "test"}},
 		CurrentContext: "test",
 	}, path)
 	if err != nil {
@@ -72,6 +81,9 @@ type Node struct {
 	// divvy is the command, for the simulated machine.
 	divvy  func(arguments ...string) *exec.Cmd
 	daemon *exec.Cmd
+	// agentOf is the agent's command line.
+	agentOf func() *exec.Cmd
+	agent   *exec.Cmd
 }
 
 // simulated starts one, with all of its parts, or skips the test where they are not built.
@@ -102,9 +114,13 @@ func (plane *Plane) simulated(t *testing.T, name string, only map[string]string)
 		"--daemon", filepath.Join(home, "daemon.sock"), "--library", filepath.Join(stage, "lib/libdivvy.so"),
 		"--slots", "64",
 	}
-	command := exec.Command(agent, arguments...)
-	command.Env = append(os.Environ(), "KUBECONFIG="+plane.kubeconfig(t, name))
-	program(t, "agent", command)
+	config := plane.kubeconfig(t, name)
+	node.agentOf = func() *exec.Cmd {
+		command := exec.Command(agent, arguments...)
+		command.Env = append(os.Environ(), "KUBECONFIG="+config)
+		return command
+	}
+	node.startAgent(t)
 	until(t, "the agent is ready", func() (string, error) {
 		said, err := exec.Command(agent, "agent", "--ready", "--node-name", name, "--kubelet-root", kubelet.Root).Output()
 		if !strings.Contains(string(said), "published: yes") {
@@ -124,6 +140,17 @@ func (plane *Plane) simulated(t *testing.T, name string, only map[string]string)
 		return fmt.Sprintf("%d slices", len(found)), err
 	})
 	return node
+}
+
+func (node *Node) startAgent(t *testing.T) {
+	node.agent = program(t, "agent", node.agentOf())
+}
+
+// killAgent kills it, and starts another.
+func (node *Node) killAgent(t *testing.T) {
+	_ = node.agent.Process.Kill()
+	_ = node.agent.Wait()
+	node.startAgent(t)
 }
 
 func (node *Node) startDaemon(t *testing.T) {

@@ -69,15 +69,32 @@ func (plane *Plane) writes(t *testing.T) int {
 // startPlane starts a control plane that ends with the test.
 func startPlane(t *testing.T) *Plane {
 	t.Helper()
+	storage, audit := stored(t), filepath.Join(t.TempDir(), "audit.log")
+	server := served(t, storage, audit)
+	t.Cleanup(server.TearDownFn)
+	plane := planeOf(t, server.ClientConfig, audit)
+	plane.startScheduler(t, plane.Context)
+	plane.startClaims(t)
+	return plane
+}
+
+// stored is an etcd of the test's own.
+func stored(t *testing.T) *storagebackend.Config {
+	t.Helper()
 	etcd := testserver.RunEtcd(t, nil)
 	storage := storagebackend.NewDefaultConfig(path.Join(string(uuid.NewUUID()), "registry"), nil)
 	storage.Transport.ServerList = etcd.Endpoints()
-	audit := filepath.Join(t.TempDir(), "audit.log")
+	return storage
+}
+
+// served starts an API server on it.
+func served(t *testing.T, storage *storagebackend.Config, audit string, flags ...string) apiserver.TestServer {
+	t.Helper()
 	policy := filepath.Join(t.TempDir(), "audit.yaml")
 	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	server := apiserver.StartTestServerOrDie(t, apiserver.NewDefaultTestServerOptions(), []string{
+	return apiserver.StartTestServerOrDie(t, apiserver.NewDefaultTestServerOptions(), append([]string{
 		// Nobody answers for the service `kubernetes` here.
 		"--endpoint-reconciler-type=none",
 		// Nobody makes each namespace's own service account here, or takes a new node's taint away when it is ready.
@@ -85,40 +102,42 @@ func startPlane(t *testing.T) *Plane {
 		"--authorization-mode=RBAC",
 		"--audit-policy-file=" + policy,
 		"--audit-log-path=" + audit,
-	}, storage)
-	t.Cleanup(server.TearDownFn)
+	}, flags...), storage)
+}
+
+// planeOf is a control plane without its controllers.
+func planeOf(t *testing.T, config *rest.Config, audit string) *Plane {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel)
-	plane := &Plane{
-		Interface: kubernetes.NewForConfigOrDie(server.ClientConfig),
-		Config:    server.ClientConfig,
-		Dynamic:   dynamic.NewForConfigOrDie(server.ClientConfig),
+	return &Plane{
+		Interface: kubernetes.NewForConfigOrDie(config),
+		Config:    config,
+		Dynamic:   dynamic.NewForConfigOrDie(config),
 		Context:   ctx,
 		audit:     audit,
 	}
-	plane.startScheduler(t)
-	plane.startClaims(t)
-	return plane
 }
 
-func (plane *Plane) startScheduler(t *testing.T) {
+// startScheduler starts one that ends with ctx.
+func (plane *Plane) startScheduler(t *testing.T, ctx context.Context) {
 	t.Helper()
 	informers := scheduler.NewInformerFactory(plane, 0)
 	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: plane.EventsV1()})
 	t.Cleanup(broadcaster.Shutdown)
-	broadcaster.StartRecordingToSink(plane.Context.Done())
-	it, err := scheduler.New(plane.Context, plane, informers, nil,
+	broadcaster.StartRecordingToSink(ctx.Done())
+	it, err := scheduler.New(ctx, plane, informers, nil,
 		profile.NewRecorderFactory(broadcaster), scheduler.WithKubeConfig(plane.Config),
 		scheduler.WithPodMaxBackoffSeconds(1))
 	if err != nil {
 		t.Fatalf("scheduler: %v", err)
 	}
-	informers.Start(plane.Context.Done())
-	informers.WaitForCacheSync(plane.Context.Done())
-	if err := it.WaitForHandlersSync(plane.Context); err != nil {
+	informers.Start(ctx.Done())
+	informers.WaitForCacheSync(ctx.Done())
+	if err := it.WaitForHandlersSync(ctx); err != nil {
 		t.Fatalf("scheduler: %v", err)
 	}
-	go it.Run(plane.Context)
+	go it.Run(ctx)
 }
 
 // startClaims starts the controller that makes claims of templates.
@@ -145,6 +164,7 @@ func TestCluster(t *testing.T) {
 		test func(*testing.T, *Plane)
 	}{
 		{"three_shares_fit_a_card_and_the_fourth_waits", sharesOfACard},
+		{"a_pod_that_waits_is_explained", explained},
 		{"an_agent_writes_slices_of_its_own_node_alone", ownNodeOnly},
 		{"an_agent_may_not_look_around", agentsRights},
 		{"the_agent_is_unprivileged", unprivileged},

@@ -19,6 +19,7 @@ use crate::agent::{self, AgentArgs, AgentFailure};
 use crate::convert::{self, Converted, DocumentReport, Options};
 use crate::document::Outcome;
 use crate::event::escaped;
+use crate::explain::{self, ExplainArgs};
 use crate::note::Level;
 
 /// Exit codes, as `divvy` has them.
@@ -39,6 +40,7 @@ struct Cli {
 enum Command {
     Agent(AgentArgs),
     Convert(ConvertArgs),
+    Explain(ExplainArgs),
 }
 
 /// Convert HAMi's manifests to resource claims.
@@ -103,6 +105,7 @@ pub fn main() -> ExitCode {
     let ended = match Cli::try_parse() {
         Ok(Cli { command: Command::Agent(args) }) => agent(&args),
         Ok(Cli { command: Command::Convert(args) }) => run(&args),
+        Ok(Cli { command: Command::Explain(args) }) => explain(&args),
         Err(error) if error.use_stderr() => {
             Err(Ended { code: USAGE, words: error.render().to_string() })
         }
@@ -129,6 +132,12 @@ fn agent(args: &AgentArgs) -> Result<u8, Ended> {
         AgentFailure::Usage(words) => usage(words),
         AgentFailure::Failed(words) => Ended { code: FAILED, words },
     })?;
+    print(&answer.text)?;
+    Ok(answer.code)
+}
+
+fn explain(args: &ExplainArgs) -> Result<u8, Ended> {
+    let answer = explain::run(args)?;
     print(&answer.text)?;
     Ok(answer.code)
 }

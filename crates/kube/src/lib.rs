@@ -1,6 +1,6 @@
 //! Divvy in Kubernetes, which is the program `divvy-kube`: the converter of HAMi's manifests to claims, and the agent of a node:
 //! [`kubelet`] has its sockets, [`cluster`] speaks to the API server, [`cards`] knows the node's cards, [`prepare`] makes the node
-//! ready for a claim.
+//! ready for a claim; and the words for why a pod waits, [`explain`].
 //!
 //! Promises: `#![forbid(unsafe_code)]`; exit codes are those of `divvy`; an error names the value and the fix.
 //!
@@ -19,6 +19,7 @@ pub mod convert;
 mod document;
 mod driver;
 mod event;
+mod explain;
 mod fnv;
 mod keys;
 mod kinds;

@@ -46,6 +46,11 @@ pub(crate) const LEFT: &[Left] = &[
         &["NODE_NAME=n1 divvy kube agent"],
         "needs a kubelet; cargo xtask test kube",
     ),
+    left(
+        "docs/guide/kubernetes-explain.md",
+        &["divvy kube explain"],
+        "needs a cluster; cargo xtask test kube",
+    ),
     left("docs/guide/oversubscribe.md", &["divvy "], "needs more than a card; handovers.rs"),
     left("docs/guide/recipes.md", &["divvy cdi", "podman run"], "documents/podman.rs"),
     left("docs/guide/recipes.md", &["srun"], "documents/slurm.rs"),

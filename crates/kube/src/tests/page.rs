@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
+use crate::explain::FindingKind;
 use crate::keys::{KEYS, Place};
 use crate::note::{Code, Level};
 use crate::prepare::PrepareReason;
@@ -33,6 +34,18 @@ fn the_agents_page_has_every_reason() {
         writeln!(table, "| `{word}` | {about} |").unwrap();
     }
     compare_on("kubernetes-agent.md", &table);
+}
+
+#[test]
+fn the_page_on_waiting_pods_has_every_word() {
+    let mut table = String::from("| word | the pod |\n|---|---|\n");
+    for (kind, about) in FindingKind::ALL {
+        let word = serde_json::to_value(kind).unwrap();
+        writeln!(table, "| `{}` | {about} |", word.as_str().unwrap()).unwrap();
+    }
+    // The last is declared last: none is left out.
+    assert_eq!(FindingKind::NotRead as usize + 1, FindingKind::ALL.len());
+    compare_on("kubernetes-explain.md", &table);
 }
 
 #[test]
