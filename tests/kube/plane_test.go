@@ -88,7 +88,7 @@ func stored(t *testing.T) *storagebackend.Config {
 }
 
 // served starts an API server on it.
-func served(t *testing.T, storage *storagebackend.Config, audit string, flags ...string) apiserver.TestServer {
+func served(t *testing.T, storage *storagebackend.Config, audit string, flags ...string) *apiserver.TestServer {
 	t.Helper()
 	policy := filepath.Join(t.TempDir(), "audit.yaml")
 	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {

@@ -1,0 +1,288 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	core "k8s.io/api/core/v1"
+	dra "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/errors"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app/testing"
+)
+
+// churnOf is how many pods come and go, by DIVVY_KUBE_CHURN.
+func churnOf(t *testing.T) int {
+	t.Helper()
+	text := os.Getenv("DIVVY_KUBE_CHURN")
+	if text == "" {
+		return 150
+	}
+	count, err := strconv.Atoi(text)
+	if err != nil || count < 1 {
+		t.Fatalf("DIVVY_KUBE_CHURN=%s: write how many pods, such as 10000", text)
+	}
+	return count
+}
+
+// Churn is a cluster in which each part that places or prepares is restarted while pods come and go.
+type Churn struct {
+	*Plane
+	namespace string
+	only      map[string]string
+	nodes     map[string]*Node
+	front     *Front
+	server    *apiserver.TestServer
+	// serve starts an API server on what is stored.
+	serve         func() *apiserver.TestServer
+	stopScheduler context.CancelFunc
+	restarts      map[string]int
+	lost, over    atomic.Int64
+	samples       int
+}
+
+// TestChurn: whatever part is killed or restarted while pods come and go, each pod is placed and prepared in the end, no card has
+// more than it has, and nothing is left. DIVVY_KUBE_CHURN=10000 is the long run.
+func TestChurn(t *testing.T) {
+	const workers, nodes, share = 24, 3, 20
+	pods := churnOf(t)
+	churn := startChurn(t)
+	for number := range nodes {
+		name := fmt.Sprintf("churn-%d", number)
+		churn.nodes[name] = churn.simulated(t, name, churn.only)
+	}
+	churn.Plane.namespace(t, churn.namespace)
+	churn.template(t, churn.namespace, "share", "256Mi", strconv.Itoa(share))
+	start := time.Now()
+	done, ended := make(chan struct{}), make(chan struct{})
+	var watching sync.WaitGroup
+	watching.Go(func() { churn.sample(t, done) })
+	watching.Go(func() { churn.disrupt(t, done) })
+	next := make(chan int)
+	var lives sync.WaitGroup
+	for range workers {
+		lives.Go(func() {
+			for number := range next {
+				churn.life(t, number)
+			}
+		})
+	}
+	go func() {
+		for number := range pods {
+			next <- number
+		}
+		close(next)
+		lives.Wait()
+		close(ended)
+	}()
+	<-ended
+	took := time.Since(start)
+	close(done)
+	watching.Wait()
+	for _, node := range churn.nodes {
+		node.counted(t, 0)
+	}
+	// Nobody collects the garbage here, so claims stay, without what they had.
+	until(t, "no claim has a card any more", func() (string, error) {
+		list, err := churn.ResourceV1().ResourceClaims(churn.namespace).List(churn.Context, meta.ListOptions{})
+		if err != nil {
+			return "", err
+		}
+		for _, claim := range list.Items {
+			if claim.Status.Allocation != nil {
+				return claim.Name + " has one", nil
+			}
+		}
+		return "", nil
+	})
+	refused := int64(0)
+	for _, node := range churn.nodes {
+		refused += node.Refused.Load()
+	}
+	report(t, map[string]any{
+		"figure": "churn", "pods": pods, "nodes": nodes, "took_s": took.Seconds(), "lost": churn.lost.Load(),
+		"over_allocated_looks": churn.over.Load(), "looks": churn.samples, "restarts": churn.restarts, "tried_again": refused,
+	})
+}
+
+// startChurn starts a control plane whose API server can be restarted.
+func startChurn(t *testing.T) *Churn {
+	t.Helper()
+	const token = "churn"
+	folder := t.TempDir()
+	tokens, audit := filepath.Join(folder, "tokens.csv"), filepath.Join(folder, "audit.log")
+	if err := os.WriteFile(tokens, []byte(token+`,admin,admin,"system:masters"`+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	storage := stored(t)
+	churn := &Churn{
+		namespace: "churn", only: map[string]string{"test": "churn"}, nodes: map[string]*Node{}, front: front(t), restarts: map[string]int{},
+		serve: func() *apiserver.TestServer { return served(t, storage, audit, "--token-auth-file="+tokens) },
+	}
+	t.Cleanup(func() { churn.server.TearDownFn() })
+	churn.startServer(t)
+	// A restarted server has other certificates for the loopback.
+	config := &rest.Config{
+		Host: "https://" + churn.front.listener.Addr().String(), BearerToken: token, QPS: 1000, Burst: 2000,
+		TLSClientConfig: rest.TLSClientConfig{Insecure: true},
+	}
+	churn.Plane = planeOf(t, config, audit)
+	churn.restartScheduler(t)
+	churn.startClaims(t)
+	churn.apply(t, rendered(t, base))
+	return churn
+}
+
+func (churn *Churn) startServer(t *testing.T) {
+	churn.server = churn.serve()
+	at, err := url.Parse(churn.server.ClientConfig.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	churn.front.lead(at.Host)
+}
+
+func (churn *Churn) restartScheduler(t *testing.T) {
+	if churn.stopScheduler != nil {
+		churn.stopScheduler()
+	}
+	ctx, cancel := context.WithCancel(churn.Context)
+	churn.stopScheduler = cancel
+	churn.startScheduler(t, ctx)
+}
+
+// disrupt restarts one part after the other.
+func (churn *Churn) disrupt(t *testing.T, done chan struct{}) {
+	some := func() *Node { return churn.nodes[fmt.Sprintf("churn-%d", rand.IntN(len(churn.nodes)))] }
+	parts := []struct {
+		name    string
+		restart func()
+	}{
+		{"agent", func() { some().killAgent(t) }},
+		{"daemon", func() { some().killDaemon(t) }},
+		{"scheduler", func() { churn.restartScheduler(t) }},
+		{"agent", func() { some().killAgent(t) }},
+		{"daemon", func() { some().killDaemon(t) }},
+		{"api_server", func() {
+			churn.front.lead("")
+			churn.server.TearDownFn()
+			churn.startServer(t)
+		}},
+	}
+	for at := 0; ; at++ {
+		select {
+		case <-done:
+			return
+		case <-time.After(time.Duration(500+rand.IntN(1500)) * time.Millisecond):
+			part := parts[at%len(parts)]
+			part.restart()
+			churn.restarts[part.name]++
+		}
+	}
+}
+
+// sample looks at all claims, again and again, at one instant each: no card may have given more than it has.
+func (churn *Churn) sample(t *testing.T, done chan struct{}) {
+	for {
+		select {
+		case <-done:
+			return
+		case <-time.After(300 * time.Millisecond):
+		}
+		list, err := churn.ResourceV1().ResourceClaims(churn.namespace).List(churn.Context, meta.ListOptions{})
+		if err != nil {
+			continue
+		}
+		churn.samples++
+		used := map[string]map[dra.QualifiedName]int64{}
+		for _, claim := range list.Items {
+			if claim.Status.Allocation == nil {
+				continue
+			}
+			for _, result := range claim.Status.Allocation.Devices.Results {
+				if used[result.Pool] == nil {
+					used[result.Pool] = map[dra.QualifiedName]int64{}
+				}
+				for name, amount := range result.ConsumedCapacity {
+					used[result.Pool][name] += amount.Value()
+				}
+			}
+		}
+		for pool, amounts := range used {
+			if amounts["cores"] > 100 || amounts["slots"] > 64 {
+				churn.over.Add(1)
+				t.Errorf("%s has given more than there is: %v", pool, amounts)
+			}
+		}
+	}
+}
+
+// life is a pod's, from its creation to the last of its claim.
+func (churn *Churn) life(t *testing.T, number int) {
+	pods := churn.CoreV1().Pods(churn.namespace)
+	name := fmt.Sprintf("pod-%d", number)
+	insist := func(what string, done func() error) bool {
+		var err error
+		for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); time.Sleep(look * 2) {
+			if err = done(); err == nil {
+				return true
+			}
+		}
+		churn.lost.Add(1)
+		t.Errorf("%s is never %s: %v", name, what, err)
+		return false
+	}
+	created := func() error {
+		_, err := pods.Create(churn.Context, pod(churn.namespace, name, "share", churn.only), meta.CreateOptions{})
+		if errors.IsAlreadyExists(err) {
+			return nil
+		}
+		return err
+	}
+	var placed *core.Pod
+	isPlaced := func() (err error) {
+		placed, err = pods.Get(churn.Context, name, meta.GetOptions{})
+		if err == nil && placed.Spec.NodeName == "" {
+			err = fmt.Errorf("waits")
+		}
+		return err
+	}
+	if !insist("created", created) || !insist("placed", isPlaced) {
+		return
+	}
+	node := churn.nodes[placed.Spec.NodeName]
+	prepared := func() error {
+		err := node.manager.PrepareResources(node.Context, placed)
+		if err != nil {
+			node.Refused.Add(1)
+		}
+		return err
+	}
+	if insist("prepared", prepared) {
+		info, err := node.manager.GetResources(placed, &placed.Spec.Containers[0])
+		if err != nil || len(info.CDIDevices) != 2 || !strings.Contains(info.CDIDevices[1].Name, "=") {
+			t.Errorf("%s: devices of the container: %v %v", name, info, err)
+		}
+	}
+	time.Sleep(time.Duration(rand.IntN(300)) * time.Millisecond)
+	insist("taken back", func() error { return node.manager.UnprepareResources(node.Context, placed) })
+	now := int64(0)
+	insist("deleted", func() error {
+		err := pods.Delete(churn.Context, name, meta.DeleteOptions{GracePeriodSeconds: &now})
+		if errors.IsNotFound(err) {
+			return nil
+		}
+		return err
+	})
+}
