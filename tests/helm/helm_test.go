@@ -155,6 +155,27 @@ func TestValuesAreHeard(t *testing.T) {
 			t.Errorf("no %s in %s", part, set)
 		}
 	}
+	name := "ClusterRole divvy-controller-preempt"
+	for _, one := range []struct {
+		controller map[string]any
+		has, may   bool
+	}{
+		{map[string]any{}, true, false},
+		{map[string]any{"preempt": true}, true, true},
+		{map[string]any{"enabled": false, "preempt": true}, false, false},
+	} {
+		made, err := charted(t, map[string]any{"controller": one.controller})
+		if err != nil {
+			t.Fatal(err)
+		}
+		set := made["Deployment divvy-controller"]
+		if (set != nil) != one.has || (made[name] != nil) != one.may {
+			t.Errorf("%v: a controller %v, its right to evict %v", one.controller, set != nil, made[name] != nil)
+		}
+		if set != nil && strings.Contains(fmt.Sprint(set.Object), "--preempt") != one.may {
+			t.Errorf("%v: %v", one.controller, set.Object)
+		}
+	}
 	if _, err := charted(t, map[string]any{"hamy": true}); err == nil {
 		t.Error("a value that there is not was taken")
 	}

@@ -45,14 +45,8 @@ func program(t *testing.T, name string, command *exec.Cmd) *exec.Cmd {
 // simulatedCard is the UUID of the simulated machine's card.
 const simulatedCard = "GPU-513d9a0b-7e42-4c11-9f20-d177e5000000"
 
-// kubeconfig writes the configuration of the agent of a node, whose token is as a pod's.
-func (plane *Plane) kubeconfig(t *testing.T, node string) string {
-	t.Helper()
-	return written(t, plane.agentConfig(t, node))
-}
-
-// written is the file of a configuration.
-func written(t *testing.T, config *rest.Config) string {
+// kubeconfig writes a configuration down for a program.
+func kubeconfig(t *testing.T, config *rest.Config) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "kubeconfig")
 	err := clientcmd.WriteToFile(api.Config{
@@ -114,7 +108,7 @@ func (plane *Plane) simulated(t *testing.T, name string, only map[string]string)
 		"--daemon", filepath.Join(home, "daemon.sock"), "--library", filepath.Join(stage, "lib/libdivvy.so"),
 		"--slots", "64",
 	}
-	config := plane.kubeconfig(t, name)
+	config := kubeconfig(t, plane.agentConfig(t, name))
 	node.agentOf = func() *exec.Cmd {
 		command := exec.Command(agent, arguments...)
 		command.Env = append(os.Environ(), "KUBECONFIG="+config)
@@ -320,7 +314,7 @@ func fortyPods(t *testing.T, plane *Plane) {
 	node := plane.simulated(t, "forty-1", only)
 	plane.namespace(t, namespace)
 	plane.template(t, namespace, "share", "256Mi", "2")
-	before := plane.writes(t)
+	before := plane.writes(t, agentAccount)
 	start := time.Now()
 	each(count, func(number int) {
 		one := pod(namespace, fmt.Sprintf("pod-%d", number), "share", only)
@@ -350,7 +344,7 @@ func fortyPods(t *testing.T, plane *Plane) {
 	if tenants := node.tenants(t); len(tenants) != count {
 		t.Errorf("%d tenants, not %d", len(tenants), count)
 	}
-	writes := plane.writes(t) - before
+	writes := plane.writes(t, agentAccount) - before
 	if writes > 3*count {
 		t.Errorf("the agent wrote %d times for %d pods", writes, count)
 	}

@@ -79,21 +79,33 @@ func (plane *Plane) agentOf(t *testing.T, node string) *kubernetes.Clientset {
 
 func (plane *Plane) agentConfig(t *testing.T, node string) *rest.Config {
 	t.Helper()
-	const namespace, account = "divvy-system", "divvy-agent"
 	var bound *authentication.BoundObjectReference
 	if node != "" {
 		object := plane.run(t, &core.Pod{
-			ObjectMeta: meta.ObjectMeta{Namespace: namespace, GenerateName: "divvy-agent-"},
+			ObjectMeta: meta.ObjectMeta{Namespace: system, GenerateName: agentAccount + "-"},
 			Spec: core.PodSpec{
 				NodeName:           node,
-				ServiceAccountName: account,
+				ServiceAccountName: agentAccount,
 				Containers:         []core.Container{{Name: "agent", Image: "none"}},
 			},
 		})
 		bound = &authentication.BoundObjectReference{Kind: "Pod", APIVersion: "v1", Name: object.Name, UID: object.UID}
 	}
+	return plane.accountConfig(t, agentAccount, bound)
+}
+
+// Accounts of ours, and their namespace.
+const (
+	system            = "divvy-system"
+	agentAccount      = "divvy-agent"
+	controllerAccount = "divvy-controller"
+)
+
+// accountConfig is a configuration with a token of an account of ours.
+func (plane *Plane) accountConfig(t *testing.T, account string, bound *authentication.BoundObjectReference) *rest.Config {
+	t.Helper()
 	request := &authentication.TokenRequest{Spec: authentication.TokenRequestSpec{BoundObjectRef: bound}}
-	token, err := plane.CoreV1().ServiceAccounts(namespace).CreateToken(plane.Context, account, request, meta.CreateOptions{})
+	token, err := plane.CoreV1().ServiceAccounts(system).CreateToken(plane.Context, account, request, meta.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

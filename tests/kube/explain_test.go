@@ -33,7 +33,7 @@ func explained(t *testing.T, plane *Plane) {
 		}
 		return string(out)
 	}
-	admin := written(t, plane.Config)
+	admin := kubeconfig(t, plane.Config)
 	for _, one := range []struct{ pod, template string }{
 		{"first", "gpu-30gi-60c"}, {"second", "gpu-30gi-60c"}, {"huge", "gpu-4000gi-1c"}, {"lost", "gpu-none"},
 	} {
@@ -66,7 +66,7 @@ func explained(t *testing.T, plane *Plane) {
 	}
 	t.Logf("\n%s", page)
 	run := exec.Command(command, "explain", "--namespace", namespace, "second")
-	run.Env = append(os.Environ(), "KUBECONFIG="+plane.kubeconfig(t, "explained-1"))
+	run.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig(t, plane.agentConfig(t, "explained-1")))
 	if out, err := run.CombinedOutput(); err == nil || !strings.Contains(string(out), "forbidden") {
 		t.Errorf("an agent may read pods: %v %s", err, out)
 	}

@@ -50,7 +50,10 @@ func podsOfHAMi(t *testing.T, plane *Plane) {
 	})
 	for want, amounts := range map[string]map[string]string{
 		"gpu-8192mi-30c":       {"gpu": "1", "gpumem": "8192", "gpucores": "30"},
-		"gpu-8000mi-100c":      {"gpumem": "8k", "gpucores": "100"},
+		"gpu-8192mi-100c":      {"gpumem": "8k", "gpucores": "100"},
+		"gpu-256mi-5c":         {"gpumem": "1", "gpucores": "1"},
+		"gpu-512mi-35c":        {"gpumem": "257", "gpucores": "33"},
+		"gpu-2304mi-100c":      {"gpumem": "2304", "gpucores": "96"},
 		"gpu-2x-8192mi-30c":    {"gpu": "2", "gpumem": "8192", "gpucores": "30"},
 		"gpu-512mi-1c-burst":   {"gpu": "1", "gpumem": "512"},
 		"gpu-256mi-1c-burst":   {"gpu": "1", "gpumem": "256", "gpucores": "0"},
@@ -60,6 +63,9 @@ func podsOfHAMi(t *testing.T, plane *Plane) {
 	} {
 		pod := try(hamiPod(namespace, "pod", amounts))
 		main := pod.Spec.Containers[1].Resources
+		if pod.Labels[templateLabel] != want || pod.Labels["mine"] != "" {
+			t.Errorf("%v: labels %v, not %s", amounts, pod.Labels, want)
+		}
 		if template(pod) != want || pod.Spec.ResourceClaims[0].Name != "gpu" || len(pod.Spec.ResourceClaims) != 1 {
 			t.Errorf("%v: claims %v, not %s", amounts, pod.Spec.ResourceClaims, want)
 		}
@@ -70,11 +76,16 @@ func podsOfHAMi(t *testing.T, plane *Plane) {
 			t.Errorf("%v: the container beside has %+v", amounts, beside)
 		}
 	}
+	labelled := hamiPod(namespace, "pod", map[string]string{"gpumem": "8192"})
+	labelled.Labels = map[string]string{"mine": "kept", templateLabel: "gpu-1mi"}
+	if labels := try(labelled).Labels; len(labels) != 2 || labels["mine"] != "kept" || labels[templateLabel] != "gpu-8192mi-1c-burst" {
+		t.Errorf("labels of one that has some: %v", labels)
+	}
 	same := func(what string, change func(*core.Pod)) {
 		t.Helper()
 		pod := hamiPod(namespace, "pod", map[string]string{"gpu": "1", "gpumem": "8192"})
 		change(pod)
-		if made := try(pod); template(made) != "" {
+		if made := try(pod); template(made) != "" || made.Labels[templateLabel] != "" {
 			t.Errorf("%s: it was given %s", what, template(made))
 		}
 	}

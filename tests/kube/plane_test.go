@@ -5,12 +5,12 @@
 package kube
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"os"
 	"path"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/util/uuid"
@@ -40,30 +40,43 @@ type Plane struct {
 	Config  *rest.Config
 	Dynamic dynamic.Interface
 	Context context.Context
-	// audit is the API server's own record of what the agent's account wrote.
+	// audit is the API server's own record of what accounts of ours wrote.
 	audit string
 }
 
-// auditPolicy has the API server write down what the agent's account changes, and nothing else.
+// auditPolicy has the API server write down what accounts of ours change, and nothing else.
 const auditPolicy = `
 apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
 rules:
 - level: Metadata
-  users: ["system:serviceaccount:divvy-system:divvy-agent"]
+  users: ["system:serviceaccount:divvy-system:divvy-agent", "system:serviceaccount:divvy-system:divvy-controller"]
   verbs: [create, update, patch, delete, deletecollection]
 - level: None
 `
 
-// writes is how often agents have written so far, as the API server counts.
-func (plane *Plane) writes(t *testing.T) int {
+// writes is how often an account of ours has written so far, as the API server counts: requests without effect too, leases not.
+func (plane *Plane) writes(t *testing.T, account string) int {
+	t.Helper()
+	return len(plane.audited(t, account, "leases", false))
+}
+
+// audited are the lines about what an account of ours wrote, of a resource or of all but that.
+func (plane *Plane) audited(t *testing.T, account, resource string, only bool) []string {
 	t.Helper()
 	record, err := os.ReadFile(plane.audit)
 	if err != nil && !os.IsNotExist(err) {
 		t.Fatal(err)
 	}
-	return bytes.Count(record, []byte("\n"))
+	var found []string
+	for line := range strings.Lines(string(record)) {
+		is := strings.Contains(line, `"resource":"`+resource+`"`)
+		if strings.Contains(line, `"username":"system:serviceaccount:`+system+":"+account+`"`) && is == only {
+			found = append(found, line)
+		}
+	}
+	return found
 }
 
 // startPlane starts a control plane that ends with the test.
@@ -174,6 +187,11 @@ func TestCluster(t *testing.T) {
 		{"a_daemon_that_is_killed_loses_no_claim", daemonDies},
 		{"forty_pods_of_a_node_are_prepared", fortyPods},
 		{"pods_written_for_hami_get_claims", podsOfHAMi},
+		{"a_controller_writes_templates_of_its_own_alone", ownTemplatesOnly},
+		{"two_lines_become_a_tenant_by_the_controller", controllerMakesTemplates},
+		{"a_namespace_has_sixty_four_templates_while_they_are_named", templatesAreFew},
+		{"of_two_controllers_one_writes", controllersTakeTurns},
+		{"a_pod_of_higher_priority_gets_a_share", podsArePreempted},
 		{"many_nodes_are_filled_and_no_card_beyond", atScale},
 	} {
 		t.Run(one.name, func(t *testing.T) { one.test(t, plane) })

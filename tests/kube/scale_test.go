@@ -66,7 +66,7 @@ func atScale(t *testing.T, plane *Plane) {
 	if of > 100 {
 		t.Fatalf("%d pods on %d nodes of a card each: at most 100 fit a card", pods, nodes)
 	}
-	before := plane.writes(t)
+	before := plane.writes(t, agentAccount)
 	each(nodes, func(number int) {
 		name := fmt.Sprintf("scale-%d", number)
 		plane.node(t, name, only)
@@ -132,7 +132,7 @@ func atScale(t *testing.T, plane *Plane) {
 			t.Errorf("%s: more than there is: %v", pool, amounts)
 		}
 	}
-	writes := plane.writes(t) - before
+	writes := plane.writes(t, agentAccount) - before
 	if writes > 3*pods {
 		t.Errorf("the agents wrote %d times for %d pods", writes, pods)
 	}

@@ -1,7 +1,12 @@
 //! Claims: what a container asks for, as a ResourceClaimTemplate, and the templates' names.
 //!
 //! Promises: equal claims of a namespace have one template; a name says what is in it, is a DNS label of at most 63 bytes,
-//! and never stands for two templates of one run. The same input makes the same names.
+//! and never stands for two templates of one run. The same input makes the same names. A name without a hash is read back as
+//! the claim that it was made of ([`Ask::of_name`]):
+//!
+//! ```text
+//! name = "gpu" [ "-" devices "x" ] "-" ( MiB "mi" | "whole" ) [ "-" percent "c" ] [ "-burst" ]
+//! ```
 
 use std::collections::BTreeMap;
 
@@ -15,6 +20,8 @@ use crate::yaml::Node;
 const REQUEST: &str = "gpu";
 /// Most devices of a claim.
 pub(crate) const MOST_DEVICES: u64 = 32;
+/// More memory than any card has, in MiB.
+pub(crate) const MOST_MIB: u64 = divvy_policy::size::MAX_BYTES >> 20;
 /// The longest name, of whatever.
 const LONGEST_NAME: usize = 63;
 
@@ -121,6 +128,44 @@ impl Ask {
         let opaque = Node::mapping([("driver", Node::plain(DRIVER)), ("parameters", parameters)]);
         let requests = Node::sequence([Node::plain(REQUEST)]);
         Some(Node::mapping([("requests", requests), ("opaque", opaque)]))
+    }
+
+    /// The template for this claim, by the name that says what is in it.
+    pub(crate) fn template(&self, namespace: &str) -> Node {
+        object(Some(namespace), &self.name(), self)
+    }
+
+    /// The claim that `name` stands for, where the name says all of it.
+    pub(crate) fn of_name(name: &str) -> Option<Self> {
+        let mut parts = name.strip_prefix("gpu-")?.split('-').peekable();
+        let number = |part: &str, unit: char| part.strip_suffix(unit)?.parse::<u64>().ok();
+        let devices = parts.peek().and_then(|part| number(part, 'x'));
+        if devices.is_some() {
+            parts.next();
+        }
+        let memory_mib = match parts.next()? {
+            "whole" => None,
+            part => Some(part.strip_suffix("mi")?.parse().ok()?),
+        };
+        let cores_percent = parts.peek().and_then(|part| number(part, 'c'));
+        if cores_percent.is_some() {
+            parts.next();
+        }
+        let ask = Self {
+            devices: devices.unwrap_or(1),
+            memory_mib,
+            cores_percent,
+            bursts: parts.next() == Some("burst"),
+            priority: None,
+            oversubscribes: false,
+            one_numa_node: false,
+            selectors: Vec::new(),
+        };
+        let is_claim = (1..=MOST_DEVICES).contains(&ask.devices)
+            && memory_mib.is_none_or(|mib| (1..=MOST_MIB).contains(&mib))
+            && cores_percent.is_none_or(|cores| (1..=100).contains(&cores));
+        // One claim has one name: without this `gpu-1x-08mi` would be read too.
+        (is_claim && ask.name() == name).then_some(ask)
     }
 
     /// A name that says what is asked for.
@@ -313,6 +358,40 @@ mod tests {
     }
 
     #[test]
+    fn names_that_are_no_claims_are_not_read() {
+        assert_eq!(Ask::of_name("gpu-8192mi-30c"), Some(ask()));
+        let whole = Ask { devices: 32, memory_mib: None, cores_percent: Some(1), ..ask() };
+        assert_eq!(Ask::of_name("gpu-32x-whole-1c-burst"), Some(Ask { bursts: true, ..whole }));
+        for name in [
+            "",
+            "gpu",
+            "gpu-",
+            "gpu-8192",
+            "gpu-8192mi-",
+            "gpu-8192Mi",
+            "gpu-0mi",
+            "gpu-08mi",
+            "gpu-+8mi",
+            "gpu-1x-8mi",
+            "gpu-0x-8mi",
+            "gpu-33x-8mi",
+            "gpu-8mi-0c",
+            "gpu-8mi-101c",
+            "gpu-8mi-30c-burst-burst",
+            "gpu-8mi-burst-30c",
+            "gpu-8mi-30c-0123456789",
+            "gpu-8mi-30c-2",
+            "gpu-99999999999999999999mi",
+            "gpu-18446744073709551615mi",
+            "gpu--8mi",
+            "GPU-8mi",
+            "gpu-８mi",
+        ] {
+            assert_eq!(Ask::of_name(name), None, "{name}");
+        }
+    }
+
+    #[test]
     fn claims_of_a_pod_have_names_of_their_own() {
         let long = "a".repeat(80);
         let first = pod_claim_name(&long, &[]);
@@ -322,6 +401,24 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn a_name_is_read_as_its_claim(
+            devices in 1..=MOST_DEVICES,
+            memory in proptest::option::of(1..=MOST_MIB),
+            cores in proptest::option::of(1..=100_u64),
+            bursts: bool,
+        ) {
+            let plain = Ask { devices, memory_mib: memory, cores_percent: cores, bursts, ..ask() };
+            prop_assert_eq!(Ask::of_name(&plain.name()), Some(plain));
+        }
+
+        #[test]
+        fn whatever_is_read_has_that_name(name in "gpu(-[0-9]{0,3}(x|mi|c|whole|burst)?){0,5}|\\PC*") {
+            if let Some(ask) = Ask::of_name(&name) {
+                prop_assert_eq!(ask.name(), name);
+            }
+        }
+
         #[test]
         fn names_are_labels_and_differ_where_claims_do(
             devices in 1..=MOST_DEVICES,

@@ -16,6 +16,7 @@ use divvy_policy::size::{self, Limit};
 use serde::Serialize;
 
 use crate::agent::{self, AgentArgs, AgentFailure};
+use crate::controller::{self, ControllerArgs, ControllerFailure};
 use crate::convert::{self, Converted, DocumentReport, Options};
 use crate::document::Outcome;
 use crate::event::escaped;
@@ -39,6 +40,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Agent(AgentArgs),
+    Controller(ControllerArgs),
     Convert(ConvertArgs),
     Explain(ExplainArgs),
 }
@@ -104,6 +106,7 @@ impl From<anyhow::Error> for Ended {
 pub fn main() -> ExitCode {
     let ended = match Cli::try_parse() {
         Ok(Cli { command: Command::Agent(args) }) => agent(&args),
+        Ok(Cli { command: Command::Controller(args) }) => controller(&args),
         Ok(Cli { command: Command::Convert(args) }) => run(&args),
         Ok(Cli { command: Command::Explain(args) }) => explain(&args),
         Err(error) if error.use_stderr() => {
@@ -140,6 +143,14 @@ fn explain(args: &ExplainArgs) -> Result<u8, Ended> {
     let answer = explain::run(args)?;
     print(&answer.text)?;
     Ok(answer.code)
+}
+
+fn controller(args: &ControllerArgs) -> Result<u8, Ended> {
+    let ended = controller::run(args).map_err(|failure| match failure {
+        ControllerFailure::Usage(words) => usage(words),
+        ControllerFailure::Failed(words) => Ended { code: FAILED, words },
+    });
+    ended.map(|()| 0)
 }
 
 /// Writes to standard output.

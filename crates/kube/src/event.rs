@@ -1,4 +1,4 @@
-//! Events of the agent: one line each, with nothing in it that a terminal would obey.
+//! Events of a program that runs: one line each, with nothing in it that a terminal would obey, or one JSON object each.
 //!
 //! Promises: a line is written whole; a standard error that is closed ends nothing.
 
@@ -6,9 +6,12 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::sync::{Arc, Mutex};
 
+use k8s_openapi::jiff::Timestamp;
+
 /// Place that events go to.
 #[derive(Clone, Debug, Default)]
 pub struct EventLog {
+    is_json: bool,
     /// Lines that a test looks at; standard error without.
     kept: Option<Arc<Mutex<Vec<String>>>>,
 }
@@ -21,15 +24,41 @@ impl EventLog {
 
     /// Memory, for tests.
     pub fn memory() -> Self {
-        Self { kept: Some(Arc::default()) }
+        Self { kept: Some(Arc::default()), ..Self::default() }
+    }
+
+    /// The same place, with JSON where `is_json` says so.
+    #[must_use]
+    pub fn as_json(self, is_json: bool) -> Self {
+        Self { is_json, ..self }
+    }
+
+    /// Writes a line about an event that has a name for programs.
+    pub fn tell(&self, event: &str, words: &str) {
+        if !self.is_json {
+            return self.say(words);
+        }
+        let time = Timestamp::now().to_string();
+        let line =
+            serde_json::json!({ "schema": 1, "time": time, "event": event, "message": words });
+        self.put(&format!("{line}\n"));
     }
 
     /// Writes a line.
     pub fn say(&self, words: &str) {
         let line = escaped(words);
         match &self.kept {
-            Some(kept) => kept.lock().unwrap_or_else(|error| error.into_inner()).push(line),
-            None => drop(std::io::stderr().write_all(format!("divvy-kube: {line}\n").as_bytes())),
+            Some(_) => self.put(&line),
+            None => self.put(&format!("divvy-kube: {line}\n")),
+        }
+    }
+
+    fn put(&self, line: &str) {
+        match &self.kept {
+            Some(kept) => {
+                kept.lock().unwrap_or_else(|error| error.into_inner()).push(line.to_owned());
+            }
+            None => drop(std::io::stderr().write_all(line.as_bytes())),
         }
     }
 
@@ -62,5 +91,13 @@ mod tests {
         let log = EventLog::memory();
         log.say("claim \"a\nb\u{1b}[2J\" ß");
         assert_eq!(log.lines(), ["claim \"a\\u{a}b\\u{1b}[2J\" ß"]);
+    }
+    #[test]
+    fn a_json_line_has_the_same_words() {
+        let log = EventLog::memory().as_json(true);
+        log.tell("lease-taken", "a\nb");
+        let line: serde_json::Value = serde_json::from_str(&log.lines()[0]).unwrap();
+        assert_eq!((&line["event"], &line["message"]), (&"lease-taken".into(), &"a\nb".into()));
+        assert!(line["time"].as_str().unwrap().ends_with('Z') && line["schema"] == 1);
     }
 }

@@ -1,4 +1,5 @@
-//! Divvy in Kubernetes, which is the program `divvy-kube`: the converter of HAMi's manifests to claims, and the agent of a node:
+//! Divvy in Kubernetes, which is the program `divvy-kube`: the converter of HAMi's manifests to claims, the [`controller`] of a cluster, and
+//! the agent of a node:
 //! [`kubelet`] has its sockets, [`cluster`] speaks to the API server, [`cards`] knows the node's cards, [`prepare`] makes the node
 //! ready for a claim; and the words for why a pod waits, [`explain`].
 //!
@@ -15,6 +16,7 @@ pub mod cards;
 mod claim;
 pub mod cluster;
 mod command;
+mod controller;
 pub mod convert;
 mod document;
 mod driver;

@@ -51,6 +51,24 @@ pub(crate) fn whole(node: &Node) -> Result<u64, &'static str> {
 /// # Errors
 /// As [`whole`].
 pub(crate) fn whole_text(text: &str) -> Result<u64, &'static str> {
+    let (value, over) = ratio(text)?;
+    if value % over != 0 {
+        return Err("is no whole number");
+    }
+    u64::try_from(value / over).map_err(|_| "is more than can be counted")
+}
+
+/// The number in thousandths, rounded up: processors are asked for in these.
+///
+/// # Errors
+/// As [`whole`], but for what is rounded.
+pub(crate) fn thousandths(text: &str) -> Result<u128, &'static str> {
+    let (value, over) = ratio(text)?;
+    Ok(value.checked_mul(1000).ok_or("is more than can be counted")?.div_ceil(over))
+}
+
+/// The number as a fraction.
+fn ratio(text: &str) -> Result<(u128, u128), &'static str> {
     let text = text.strip_prefix('+').unwrap_or(text);
     if text.starts_with('-') {
         return Err("is negative");
@@ -75,10 +93,7 @@ pub(crate) fn whole_text(text: &str) -> Result<u64, &'static str> {
     let over = 10_u128.pow(u32::try_from(fraction.len()).unwrap_or(0)) * over;
     let all = format!("{number}{fraction}").parse::<u128>().map_err(|_| "is no number")?;
     let value = all.checked_mul(times).ok_or("is more than can be counted")?;
-    if value % over != 0 {
-        return Err("is no whole number");
-    }
-    u64::try_from(value / over).map_err(|_| "is more than can be counted")
+    Ok((value, over))
 }
 
 fn factor(suffix: &str) -> Result<(u128, u128), &'static str> {
@@ -140,6 +155,12 @@ mod tests {
         ] {
             assert!(whole_text(text).is_err(), "{text}");
         }
+        for (text, value) in
+            [("500m", 500), ("1", 1000), ("1.5", 1500), ("0.0001", 1), ("1Ki", 1_024_000)]
+        {
+            assert_eq!(thousandths(text), Ok(value), "{text}");
+        }
+        assert!(thousandths("-1").is_err() && thousandths("999Ei").is_ok());
         assert!(whole(&Node::plain("")).is_err() && whole(&Node::plain("null")).is_err());
         assert!(whole(&Node::sequence([])).is_err());
         assert_eq!(whole(&Node::quoted("30")), Ok(30));
@@ -148,7 +169,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_text_panics(text in any::<String>()) {
-            let _ = whole_text(&text);
+            let _ = (whole_text(&text), thousandths(&text));
         }
 
         #[test]

@@ -5,14 +5,11 @@
 //!
 //! Does not know the pod: what its annotations ask for comes as [`PodWide`].
 
-use crate::claim::{Ask, MOST_DEVICES, SharePriority};
+use crate::claim::{Ask, MOST_DEVICES, MOST_MIB, SharePriority};
 use crate::keys::{self, Fate, Place};
 use crate::note::{Code, Notes};
 use crate::quantity::whole;
 use crate::yaml::{MapEntry, Node};
-
-/// More memory than any card has, in MiB.
-const MOST_MIB: u64 = divvy_policy::size::MAX_BYTES >> 20;
 
 /// Demands of a pod on all of its containers' devices.
 #[derive(Clone, Debug, Default)]

@@ -51,6 +51,11 @@ pub(crate) const LEFT: &[Left] = &[
         &["divvy kube explain"],
         "needs a cluster; cargo xtask test kube",
     ),
+    left(
+        "docs/guide/kubernetes-controller.md",
+        &["divvy kube controller"],
+        "needs an API server; cargo xtask test kube",
+    ),
     left("docs/guide/oversubscribe.md", &["divvy "], "needs more than a card; handovers.rs"),
     left("docs/guide/recipes.md", &["divvy cdi", "podman run"], "documents/podman.rs"),
     left("docs/guide/recipes.md", &["srun"], "documents/slurm.rs"),

@@ -15,14 +15,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use kube::config::{Config, InferConfigError};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 pub(crate) use self::args::AgentArgs;
 use self::ready::AgentAnswer;
 use crate::cards::{CardBook, CardHealth, CardWatch, NodeCard, NodeCards};
-use crate::cluster::{ClaimSource, Cluster, ClusterState, KubeClaims};
+use crate::cluster::{ClaimSource, Cluster, ClusterState, KubeClaims, connect};
 use crate::driver::DRIVER;
 use crate::event::EventLog;
 use crate::kubelet::{self, AgentState, KubeletSockets, NodePlugin};
@@ -34,8 +33,6 @@ const BLOCKING_THREADS: usize = 4;
 const AGAIN: Duration = Duration::from_secs(10);
 /// Condition of being ready: the node's slices are as they should be.
 const PUBLISHED: &str = "published";
-/// Time for a connection to the API server.
-const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Failure of the agent.
 #[derive(Debug)]
@@ -82,8 +79,7 @@ async fn serve(args: &AgentArgs, sockets: &KubeletSockets) -> Result<(), AgentFa
     for (flag, path) in [("--state", &args.state), ("--cdi", &args.cdi)] {
         absolute(flag, path)?;
     }
-    let client = kube::Client::try_from(config().await?);
-    let client = client.map_err(failed("a client of the API server cannot be made"))?;
+    let client = connect().await.map_err(AgentFailure::Failed)?;
     let places = PreparePlaces {
         state: args.state.clone(),
         cdi: args.cdi.clone(),
@@ -142,19 +138,6 @@ fn absolute(flag: &str, path: &Path) -> Result<(), AgentFailure> {
         path.display()
     );
     Err(AgentFailure::Usage(words))
-}
-
-/// Configuration of the client: a file that KUBECONFIG names, or the pod's own account.
-async fn config() -> Result<Config, AgentFailure> {
-    let mut config = Config::infer().await.map_err(|error: InferConfigError| {
-        AgentFailure::Failed(format!(
-            "no API server is configured; run in a pod with a service account, or set KUBECONFIG: {error}"
-        ))
-    })?;
-    config.connect_timeout = Some(CONNECT_PATIENCE);
-    // The kubelet asks again.
-    config.default_retry = false;
-    Ok(config)
 }
 
 /// Tells of the cards in the book, with each look at them.

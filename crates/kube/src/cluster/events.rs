@@ -1,4 +1,4 @@
-//! Events on claims and on the node, as `kubectl describe` shows them.
+//! Events on claims, pods and the node, as `kubectl describe` shows them.
 //!
 //! Promises: who says something never waits, and nothing depends on it: a queue that is full drops, and so does an API server
 //! that refuses. What was said of an object within [`AGAIN`] is not said again, and no more than [`BURST`] at once and one
@@ -51,6 +51,15 @@ pub struct ClusterEvent {
 pub enum EventObject {
     /// A claim.
     Claim {
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+        /// Its UID.
+        uid: String,
+    },
+    /// A pod.
+    Pod {
         /// Its namespace.
         namespace: String,
         /// Its name.
@@ -121,7 +130,7 @@ impl EventLimiter {
 }
 
 /// Sends what comes into the queue. `failed` has the last failure, in words.
-pub(super) async fn send(
+pub(crate) async fn send(
     client: kube::Client,
     instance: String,
     mut queue: mpsc::Receiver<ClusterEvent>,
@@ -150,6 +159,9 @@ fn of(event: &ClusterEvent, instance: &str, now: Timestamp) -> Event {
     let (kind, api_version, namespace, name, uid) = match &event.about {
         EventObject::Claim { namespace, name, uid } => {
             ("ResourceClaim", "resource.k8s.io/v1", Some(namespace.clone()), name, uid)
+        }
+        EventObject::Pod { namespace, name, uid } => {
+            ("Pod", "v1", Some(namespace.clone()), name, uid)
         }
         // Events of objects without a namespace are in this one.
         EventObject::Node { name, uid } => ("Node", "v1", None, name, uid),

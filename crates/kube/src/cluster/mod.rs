@@ -18,6 +18,7 @@
 //! that is known stays.
 
 mod claims;
+mod connect;
 mod events;
 mod instance;
 mod node;
@@ -33,9 +34,12 @@ mod verdict;
 use tokio::sync::watch;
 
 pub use self::claims::{ClaimSource, KubeClaims, allocated};
+pub(crate) use self::connect::connect;
+pub(crate) use self::events::send as send_events;
 pub use self::events::{ClusterEvent, EventObject, EventQueue};
 pub use self::options::{ClusterOptions, ClusterState, SLOTS};
 pub use self::pace::ClusterTimes;
+pub(crate) use self::pace::jittered;
 pub use self::run::ClusterTask;
 pub use self::verdict::{NodeReason, NodeRefusal, NodeVerdict};
 use crate::cards::CardBook;

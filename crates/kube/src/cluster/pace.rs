@@ -61,7 +61,7 @@ impl Pace {
 }
 
 /// From a half of it to all of it.
-pub(super) fn jittered(longest: Duration) -> Duration {
+pub(crate) fn jittered(longest: Duration) -> Duration {
     // Keys of a hasher are random; that is enough to keep a thousand nodes apart.
     let chance = RandomState::new().build_hasher().finish() % 1024;
     longest / 2 + longest / 2 * u32::try_from(chance).unwrap_or(0) / 1024

@@ -2,10 +2,12 @@
 //!
 //! Promises: what is written is read as the same tree.
 
+mod json;
 mod read;
 mod tree;
 mod write;
 
+pub(crate) use json::json;
 pub(crate) use read::{Document, read};
 pub(crate) use tree::{MapEntry, Node, Style, Value};
 pub(crate) use write::write;
