@@ -42,6 +42,7 @@ mod old;
 mod output;
 mod pace;
 mod pages;
+mod pods;
 mod pools;
 mod reach;
 mod reviews;

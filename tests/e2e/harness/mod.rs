@@ -7,6 +7,7 @@
 mod clients;
 mod divided;
 mod host;
+mod podman;
 mod process;
 pub(crate) mod residence;
 mod share;
@@ -17,6 +18,7 @@ mod trial;
 pub(crate) use clients::{build_program, client};
 pub(crate) use divided::Divided;
 pub(crate) use host::Host;
+pub(crate) use podman::{Container, podman_works};
 pub(crate) use process::{Finished, Running, finish, signal};
 pub(crate) use share::{POINTS, Share, alone, are, mean};
 pub(crate) use stage::{root, stage};
