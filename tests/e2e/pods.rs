@@ -1,7 +1,10 @@
 //! Pods: real containers with the devices that the prepare core answers, on a simulated card. Limits of two claims hold
-//! beside each other, follow what is set while they run, and outlive daemon and claim.
+//! beside each other, follow what is set while they run, and outlive daemon and claim; what is odd about a pod is in [`odd`],
+//! an upgrade under it in [`renewal`].
 
 mod node;
+mod odd;
+mod renewal;
 
 use crate::harness::{Talk, finish};
 use node::{Node, claim, id_of};

@@ -1,8 +1,10 @@
 //! Owners that a tenant's directory and files may have.
 //!
 //! A directory is trusted when it is ours or root's. Another user's is trusted where it lies in a
-//! trusted directory without the sticky bit: whoever owns that one chose who may make directories in
-//! it (containers of several uids in one mounted directory). In a trusted directory without the
+//! trusted directory that is no common place, such as /tmp: whoever owns that one chose who may make
+//! directories in it (containers of several uids in one mounted directory). So is what a runtime has
+//! mounted into a container whose root is nobody on the host: the host's root is nobody there, and
+//! the place of the mount is the container's, sticky or not. In a trusted directory without the
 //! sticky bit files may be anybody's, for the same reason; with it, ours, root's or the directory's
 //! owner's.
 //!
@@ -22,6 +24,8 @@ use crate::sys::{self, Errno, Fd, Stat};
 
 /// Directories looked at above a foreign one.
 const ABOVE: u32 = 2;
+/// Writing, for those who are not the owner.
+const OTHERS_WRITE: u32 = 0o022;
 
 /// Owners that the files may have, learnt from the directory.
 #[derive(Debug)]
@@ -80,6 +84,12 @@ fn is_sticky(stat: &Stat) -> bool {
     stat.mode & libc::S_ISVTX != 0
 }
 
+/// Whether it is a place where others than its owner make files of their own: sticky, and they may write it. A sticky one
+/// that they may not write, as crun makes for mounts, is its owner's alone.
+fn is_common(stat: &Stat) -> bool {
+    is_sticky(stat) && stat.mode & OTHERS_WRITE != 0
+}
+
 /// Whether an open directory is trusted: by its owner, or by what it lies in now, whatever its path
 /// leads to meanwhile.
 fn is_trusted(fd: &Fd, stat: &Stat, me: u32, above: u32) -> bool {
@@ -91,7 +101,7 @@ fn is_trusted(fd: &Fd, stat: &Stat, me: u32, above: u32) -> bool {
         return false;
     };
     sys::stat(&parent).is_ok_and(|parent_stat| {
-        !is_sticky(&parent_stat) && is_trusted(&parent, &parent_stat, me, above)
+        !is_common(&parent_stat) && is_trusted(&parent, &parent_stat, me, above)
     })
 }
 

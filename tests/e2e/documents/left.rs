@@ -56,6 +56,7 @@ pub(crate) const LEFT: &[Left] = &[
         &["divvy kube controller"],
         "needs an API server; cargo xtask test kube",
     ),
+    left("docs/guide/kubernetes-pods.md", &["chcon"], "needs SELinux; pods/odd.rs gives labels"),
     left("docs/guide/oversubscribe.md", &["divvy "], "needs more than a card; handovers.rs"),
     left("docs/guide/recipes.md", &["divvy cdi", "podman run"], "documents/podman.rs"),
     left("docs/guide/recipes.md", &["srun"], "documents/slurm.rs"),

@@ -25,7 +25,9 @@ use crate::cluster::{ClaimSource, Cluster, ClusterState, KubeClaims, connect};
 use crate::driver::DRIVER;
 use crate::event::EventLog;
 use crate::kubelet::{self, AgentState, KubeletSockets, NodePlugin};
-use crate::prepare::{DaemonSocket, NodeDaemon, NodeDisk, PrepareCore, PreparePlaces, boot_id};
+use crate::prepare::{
+    DaemonSocket, NodeDaemon, NodeDisk, PrepareCore, PreparePlaces, boot_id, selinux_enforces,
+};
 
 /// Threads for what blocks: the core's one, and looks at names.
 const BLOCKING_THREADS: usize = 4;
@@ -88,7 +90,11 @@ async fn serve(args: &AgentArgs, sockets: &KubeletSockets) -> Result<(), AgentFa
         boot_id: boot_id().map_err(failed("the boot's id cannot be read"))?,
     };
     let log = EventLog::stderr();
-    let core = PrepareCore::new(places, DaemonSocket::at(&args.daemon));
+    let enforces = selinux_enforces(Path::new("/"));
+    if enforces {
+        log.say("SELinux enforces a policy: what containers mount must have a label of theirs");
+    }
+    let core = PrepareCore::new(places, DaemonSocket::at(&args.daemon)).under_selinux(enforces);
     let (cards_tx, cards_rx) = watch::channel(NodeCards::default());
     let claims = KubeClaims::new(client.clone());
     let plugin = NodePlugin::new((DRIVER, node), claims, core, cards_rx, log.clone());

@@ -11,6 +11,7 @@ use super::ids;
 use super::lock::CheckpointLock;
 use super::plan::{self, ClaimPlan, PlannedTenant};
 use super::reason::{PrepareError, PrepareReason};
+use super::selinux::{self, LabelUse};
 use super::settings::PreloadBy;
 use super::spec::{self, PreparePlaces};
 
@@ -20,6 +21,8 @@ pub struct PrepareCore<D, K = HostDisk> {
     places: PreparePlaces,
     daemon: D,
     disk: K,
+    /// Whether labels of what is mounted are looked at.
+    is_labelled: bool,
 }
 
 /// Answer for one claim.
@@ -89,7 +92,13 @@ impl<D: NodeDaemon> PrepareCore<D> {
 impl<D: NodeDaemon, K: NodeDisk> PrepareCore<D, K> {
     /// On other files.
     pub fn with_disk(places: PreparePlaces, daemon: D, disk: K) -> Self {
-        Self { places, daemon, disk }
+        Self { places, daemon, disk, is_labelled: false }
+    }
+
+    /// The same on a node where SELinux enforces a policy, if `enforces`: what is to be mounted needs a label for containers.
+    #[must_use]
+    pub fn under_selinux(self, enforces: bool) -> Self {
+        Self { is_labelled: enforces, ..self }
     }
 
     /// Prepares claims, whether they are prepared already or not; one answer for each, in their order.
@@ -233,6 +242,7 @@ impl<D: NodeDaemon, K: NodeDisk> PrepareCore<D, K> {
             let words = format!("{} is not there; install Divvy's library", library.display());
             return Err(PrepareError::new(PrepareReason::NoLibrary, words));
         }
+        self.check_label(library, LabelUse::Reads)?;
         if plan.values().any(|tenant| tenant.preload == PreloadBy::File) {
             self.make_preload()?;
         }
@@ -246,7 +256,22 @@ impl<D: NodeDaemon, K: NodeDisk> PrepareCore<D, K> {
         match self.disk.read(&path) {
             Ok(Some(bytes)) if bytes == text.as_bytes() => Ok(()),
             _ => replace(&self.disk, &path, text.as_bytes()).map_err(cannot),
+        }?;
+        self.check_label(&path, LabelUse::Reads)
+    }
+
+    fn check_label(&self, path: &Path, wanted: LabelUse) -> Result<(), PrepareError> {
+        if !self.is_labelled {
+            return Ok(());
         }
+        let shown = path.display();
+        selinux::check(path, wanted).map_err(|why| {
+            let words = format!(
+                "{shown}: {why}; SELinux lets containers use container_file_t of level s0: run `chcon -R -t container_file_t -l s0` on \
+                 its folder, which what is made there then has too"
+            );
+            PrepareError::new(PrepareReason::NotLabelled, words)
+        })
     }
 
     fn make_tenant(&self, tenant: &PlannedTenant) -> Result<(), PrepareError> {
@@ -256,6 +281,7 @@ impl<D: NodeDaemon, K: NodeDisk> PrepareCore<D, K> {
             other => other,
         };
         let directory = directory.map_err(|error| of_daemon(&error))?;
+        self.check_label(Path::new(&directory), LabelUse::Writes)?;
         let path = self.places.cdi_file(id);
         let cannot = |error: &dyn std::fmt::Display| {
             of_file(PrepareReason::CdiFailed, &path, "written", error)

@@ -21,6 +21,8 @@ pub enum PrepareReason {
     CheckpointNewer,
     /// A checkpoint that cannot be read or written.
     CheckpointFailed,
+    /// Files that SELinux keeps containers from.
+    NotLabelled,
     /// A file of the Container Device Interface that cannot be written or removed.
     CdiFailed,
     /// No daemon answers.
@@ -78,6 +80,11 @@ impl PrepareReason {
             Self::CheckpointFailed,
             "checkpoint-failed",
             "the checkpoint cannot be read or written: mend the disk or the folder",
+        ),
+        (
+            Self::NotLabelled,
+            "not-labelled",
+            "SELinux keeps containers from a file that is to be mounted: label it, as the words say",
         ),
         (Self::CdiFailed, "cdi-failed", "a CDI file cannot be written or removed: mend the folder"),
         (Self::DaemonUnreachable, "daemon-unreachable", "no daemon answers on the node: start it"),

@@ -16,8 +16,9 @@ const CDI_VERSION: &str = "0.5.0";
 const LIBRARY: &str = "/usr/local/divvy/libdivvy.so";
 /// Where the loader looks for what to preload.
 const PRELOAD: &str = "/etc/ld.so.preload";
-/// Where tenants lie in a container.
-const TENANTS: &str = "/run/divvy";
+/// Where a container has its tenant. The library looks there where no variable names one, so that what clears variables
+/// (`sudo`, `ssh`, `cron`) loses no limit; of two tenants in a container the last is mounted.
+const TENANT: &str = "/run/divvy/tenant";
 
 /// Places on the node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,7 +104,7 @@ struct CdiEdits<'a> {
 #[serde(rename_all = "camelCase")]
 struct CdiMount<'a> {
     host_path: &'a Path,
-    container_path: String,
+    container_path: &'static str,
     options: [&'static str; 4],
 }
 
@@ -114,21 +115,19 @@ pub(super) fn text(
     directory: &Path,
     preload: PreloadBy,
 ) -> serde_json::Result<String> {
-    let mount = |host_path, container_path: String, access| CdiMount {
+    let mount = |host_path, container_path, access| CdiMount {
         host_path,
         container_path,
         options: [access, "nosuid", "nodev", "bind"],
     };
-    // By its id: two tenants in a container do not hide one another.
-    let tenant = format!("{TENANTS}/{id}");
-    let mut env = vec![format!("DIVVY_TENANT={tenant}")];
-    let mut mounts = vec![mount(&places.library, LIBRARY.to_owned(), "ro")];
+    let mut env = vec![format!("DIVVY_TENANT={TENANT}")];
+    let mut mounts = vec![mount(&places.library, LIBRARY, "ro")];
     let list = places.preload();
     match preload {
-        PreloadBy::File => mounts.push(mount(&list, PRELOAD.to_owned(), "ro")),
+        PreloadBy::File => mounts.push(mount(&list, PRELOAD, "ro")),
         PreloadBy::Variable => env.push(format!("LD_PRELOAD={LIBRARY}")),
     }
-    mounts.push(mount(directory, tenant, "rw"));
+    mounts.push(mount(directory, TENANT, "rw"));
     let container_edits = CdiEdits { env, mounts };
     let devices = [CdiDevice { name: id, container_edits }];
     let spec = CdiSpec { cdi_version: CDI_VERSION, kind: ids::KIND, devices };

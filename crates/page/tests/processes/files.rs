@@ -173,6 +173,14 @@ fn a_foreign_directory_is_judged_by_where_it_lies() {
     fs::create_dir(&inner).expect("made");
     chown(&inner, Some(4242), None).expect("given away");
     assert!(attach(&inner).is_ok(), "our own directory lets them in");
+    // A place that a container's runtime has made for a mount, as crun does.
+    fs::set_permissions(scratch.path(), fs::Permissions::from_mode(0o1755)).expect("sticky");
+    assert!(attach(&inner).is_ok(), "nobody else makes directories in a sticky one of ours");
+    for mode in [0o1775, 0o1757] {
+        fs::set_permissions(scratch.path(), fs::Permissions::from_mode(mode)).expect("sticky");
+        let error = attach(&inner).expect_err("others write it");
+        assert_eq!(error, AttachError::ForeignDirectory { uid: 4242 }, "{mode:o}");
+    }
     fs::set_permissions(scratch.path(), fs::Permissions::from_mode(0o1777)).expect("sticky");
     let error = attach(&inner).expect_err("foreign");
     assert_eq!(error, AttachError::ForeignDirectory { uid: 4242 });

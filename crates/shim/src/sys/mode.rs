@@ -1,14 +1,19 @@
 //! Whether this process is limited at all.
 //!
-//! Decided once, from the environment, when the program first asks for a function we hook: a program
-//! keeps the addresses it is given. A process without a limit and without a tenant is passive: it is
-//! given the driver's own addresses, and exports that it links to directly forward. Two threads that
-//! decide at once decide the same.
+//! Decided once, from the environment and from what is mounted, when the program first asks for a
+//! function we hook: a program keeps the addresses it is given. A process without a limit and without a
+//! tenant is passive: it is given the driver's own addresses, and exports that it links to directly
+//! forward. Two threads that decide at once decide the same.
+//!
+//! A container's tenant is mounted at one place ([`MOUNTED_TENANT`]), which no program can unset: `sudo`,
+//! `ssh` and `cron` clear variables.
 //!
 //! By the file name of nvshare's library, libnvshare.so, every process has a tenant.
 
+use core::ffi::CStr;
 use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
+use divvy_page::kernel;
 use divvy_policy::variables::{COMPUTE, MEMORY, PEER_COMPUTE, PEER_MEMORY, PEER_TENANT, TENANT};
 
 use super::{elf, env, resolve};
@@ -16,6 +21,9 @@ use super::{elf, env, resolve};
 const UNDECIDED: u8 = 0;
 const PASSIVE: u8 = 1;
 const ACTIVE: u8 = 2;
+
+/// Where a container has its tenant. On a host it is root's place, in which nothing of this name is.
+pub(crate) const MOUNTED_TENANT: &CStr = c"/run/divvy/tenant";
 
 static MODE: AtomicU8 = AtomicU8::new(UNDECIDED);
 
@@ -33,11 +41,18 @@ fn decide() -> bool {
         // Too early to know; nothing has been given away by assuming the worse.
         return true;
     }
-    let active = env::any(|name, _| is_ours(name)) || is_nvshare();
+    let active = env::any(|name, _| is_ours(name)) || is_nvshare() || has_mounted_tenant();
     let active = active && !resolve::is_second_copy();
     let mode = if active { ACTIVE } else { PASSIVE };
     let _ = MODE.compare_exchange(UNDECIDED, mode, Relaxed, Relaxed);
     MODE.load(Relaxed) == ACTIVE
+}
+
+/// Whether the process's container has a tenant.
+///
+/// Cost: a system call.
+pub(crate) fn has_mounted_tenant() -> bool {
+    kernel::stat(MOUNTED_TENANT).is_ok()
 }
 
 /// Whether this library was loaded by the file name of nvshare's, a link's included.

@@ -7,7 +7,9 @@
 //! Where the library has the name of nvshare's, memory may leave the card unless a variable says otherwise, and each
 //! process that no variable gives a tenant is one of its own, as each is nvshare's client.
 //!
-//! Read once, when the process attaches. Touches no file.
+//! A tenant that is mounted into the process's container comes before all but a tenant that a variable names.
+//!
+//! Read once, when the process attaches. Opens no file.
 
 use core::ffi::CStr;
 
@@ -105,6 +107,9 @@ pub(crate) fn place() -> TenantPlace {
         EnvPath::Unset => {}
     }
     let mut directory = DirectoryPath::new();
+    if mode::has_mounted_tenant() && directory.push(mode::MOUNTED_TENANT.to_bytes()) {
+        return TenantPlace::Owned(directory);
+    }
     let fits = match env_path(PEER_TENANT, &mut buffer) {
         EnvPath::Set(path) => beside(path, &mut directory),
         EnvPath::TooLong => false,

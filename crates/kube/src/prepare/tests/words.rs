@@ -40,7 +40,7 @@ fn mounts_are_those_of_the_command_and_the_tenants_directory() {
         let spec = node.spec(id);
         assert_eq!(spec["cdiVersion"], golden["cdiVersion"]);
         assert_eq!(spec["kind"], "divvy.dev/share");
-        let tenant = format!("/run/divvy/{id}");
+        let tenant = "/run/divvy/tenant";
         let own = json!([tenant, command[2][1]]);
         let edits = &spec["devices"][0]["containerEdits"];
         let (mounts, env) = (places(&spec), &edits["env"]);
