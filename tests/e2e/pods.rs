@@ -1,7 +1,8 @@
 //! Pods: real containers with the devices that the prepare core answers, on a simulated card. Limits of two claims hold
 //! beside each other, follow what is set while they run, and outlive daemon and claim; what is odd about a pod is in [`odd`],
-//! an upgrade under it in [`renewal`].
+//! an upgrade under it in [`renewal`], a partitioned card in [`instances`].
 
+mod instances;
 mod node;
 mod odd;
 mod renewal;

@@ -42,8 +42,8 @@ func program(t *testing.T, name string, command *exec.Cmd) *exec.Cmd {
 	return command
 }
 
-// simulatedCard is the UUID of the simulated machine's card.
-const simulatedCard = "GPU-513d9a0b-7e42-4c11-9f20-d177e5000000"
+// simulatedCards is what the UUIDs of a simulated machine's cards, and of their instances, have in common.
+const simulatedCards = "-513d9a0b-7e42-4c11-9f20-d177e5000"
 
 // kubeconfig writes a configuration down for a program.
 func kubeconfig(t *testing.T, config *rest.Config) string {
@@ -80,8 +80,8 @@ type Node struct {
 	agent   *exec.Cmd
 }
 
-// simulated starts one, with all of its parts, or skips the test where they are not built.
-func (plane *Plane) simulated(t *testing.T, name string, only map[string]string) *Node {
+// simulated starts one, with all of its parts, or skips the test where they are not built. Variables describe its cards.
+func (plane *Plane) simulated(t *testing.T, name string, only map[string]string, variables ...string) *Node {
 	t.Helper()
 	agent, stage := os.Getenv("DIVVY_KUBE"), os.Getenv("DIVVY_STAGE")
 	if agent == "" || stage == "" {
@@ -99,6 +99,7 @@ func (plane *Plane) simulated(t *testing.T, name string, only map[string]string)
 		command := exec.Command(filepath.Join(stage, "bin/divvy"), arguments...)
 		command.Env = append(os.Environ(), "SIMGPU_DIR="+filepath.Join(kubelet.Root, "sim"), "SIMGPUD="+filepath.Join(stage, "sim/simgpud"),
 			"LD_LIBRARY_PATH="+filepath.Join(stage, "sim"), "TMPDIR="+kubelet.Root, "XDG_CACHE_HOME="+filepath.Join(kubelet.Root, "cache"))
+		command.Env = append(command.Env, variables...)
 		return command
 	}
 	node := &Node{Kubelet: kubelet, Home: home, CDI: filepath.Join(kubelet.Root, "cdi"), divvy: divvy}
@@ -126,7 +127,7 @@ func (plane *Plane) simulated(t *testing.T, name string, only map[string]string)
 		found, err := plane.slicesOf(name)
 		for _, slice := range found {
 			for _, device := range slice.Spec.Devices {
-				if uuid := device.Attributes["uuid"].StringValue; uuid != nil && *uuid == simulatedCard {
+				if uuid := device.Attributes["uuid"].StringValue; uuid != nil && strings.Contains(*uuid, simulatedCards) {
 					return "", nil
 				}
 			}

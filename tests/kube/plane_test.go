@@ -183,6 +183,7 @@ func TestCluster(t *testing.T) {
 		{"the_agent_is_unprivileged", unprivileged},
 		{"the_kubelet_prepares_by_a_reference_driver", aReferenceDriver},
 		{"a_claim_is_a_tenant_of_the_daemon_until_its_pod_ends", ourAgent},
+		{"a_partitioned_card_is_its_instances_and_each_is_shared", instances},
 		{"a_kubelet_that_was_restarted_asks_again", kubeletForgets},
 		{"a_daemon_that_is_killed_loses_no_claim", daemonDies},
 		{"forty_pods_of_a_node_are_prepared", fortyPods},

@@ -15,6 +15,7 @@ pub mod engine;
 pub mod fault;
 pub mod machine;
 pub mod nvml;
+pub mod partition;
 pub mod sys;
 pub mod unsimulated;
 pub mod wire;

@@ -1,6 +1,6 @@
 //! Book of the node's devices: what the daemon told, in the words of a pool. Pure.
 //!
-//! A card with MIG on is no device; its instances are, each of which one claim has whole. A card or instance of which the
+//! A card with MIG on is no device; its instances are, which claims share as they share cards. A card or instance of which the
 //! memory is not known is not in the book, since nothing could be promised of it.
 
 use std::time::SystemTime;
@@ -60,10 +60,10 @@ pub struct BookedDevice {
 /// Kind of a device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum DeviceKind {
-    /// A card, which claims share.
+    /// A card.
     #[default]
     Card,
-    /// An instance of a partitioned card, which one claim has whole.
+    /// An instance of a partitioned card.
     Instance {
         /// The card's UUID.
         parent: String,

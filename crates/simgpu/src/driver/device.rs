@@ -1,7 +1,6 @@
 //! Start, version, and what a device says about itself.
 //!
-//! Promises: attributes are the H200's as measured; `CUDA_VISIBLE_DEVICES` selects by index or UUID
-//! prefix and stops at the first entry that names no device, as the driver does.
+//! Promises: attributes are the H200's as measured. Which devices a program sees says [`super::visible`].
 
 use core::ffi::{c_char, c_int, c_uint};
 
@@ -16,12 +15,16 @@ use super::objects::context::{Context, Origin};
 use super::objects::device::Device;
 use super::objects::pool::Pool;
 use super::state::{State, begin_free, driver, start};
-use crate::machine::notation::uuid_text;
+use super::visible::choose;
+use crate::partition::{Partition, multiprocessors};
 use crate::sys::driver::{Answer, Out, OutArray, Text};
 use crate::sys::driver_process::{Life, begin as begin_life, life};
 
 /// Answer of `cuDriverGetVersion`: the CUDA version of driver 580.
 pub(crate) const DRIVER_VERSION: i32 = 13000;
+
+/// Number of the attribute that counts multiprocessors.
+const MULTIPROCESSORS: u32 = 16;
 
 /// Values of the attributes 1, 2, …, as an H200 under driver 580 gives them.
 const ATTRIBUTES: [c_int; 147] = [
@@ -225,28 +228,6 @@ fn machine() -> Answer<Box<dyn Machine>> {
     }
 }
 
-/// The machine's devices a program may see, in the order it asked for.
-fn choose(devices: &[DeviceInfo], visible: Option<&str>) -> Vec<usize> {
-    let Some(visible) = visible else { return (0..devices.len()).collect() };
-    let mut chosen = Vec::new();
-    for entry in visible.split(',').map(str::trim) {
-        let found = if entry.starts_with("GPU-") {
-            let mut matching =
-                (0..devices.len()).filter(|i| uuid_text(&devices[*i].uuid).starts_with(entry));
-            matching.next().filter(|_| matching.next().is_none())
-        } else {
-            entry.parse::<usize>().ok().filter(|index| *index < devices.len())
-        };
-        match found {
-            // A device named twice makes the whole list invalid.
-            Some(index) if chosen.contains(&index) => return Vec::new(),
-            Some(index) => chosen.push(index),
-            None => break,
-        }
-    }
-    chosen
-}
-
 pub fn cuDriverGetVersion(_: Call, version: Out<c_int>) -> Answer {
     version.put(DRIVER_VERSION)
 }
@@ -271,12 +252,26 @@ pub fn cuDeviceGetName(_: Call, name: OutArray<c_char>, length: c_int, device: C
     name.put_text(&state.device(device)?.info.name)
 }
 
-pub fn cuDeviceGetUuid(_: Call, uuid: Out<CUuuid>, device: CUdevice) -> Answer {
-    let (_, state) = begin_free()?;
-    let bytes = state.device(device)?.info.uuid.map(|byte| c_char::from_ne_bytes([byte]));
-    uuid.put(CUuuid { bytes })
+fn put_uuid(out: Out<CUuuid>, uuid: [u8; 16]) -> Answer {
+    out.put(CUuuid { bytes: uuid.map(|byte| c_char::from_ne_bytes([byte])) })
 }
-pub use cuDeviceGetUuid as cuDeviceGetUuid_v2;
+
+/// The card's UUID, of an instance too.
+pub fn cuDeviceGetUuid(_: Call, uuid: Out<CUuuid>, device: CUdevice) -> Answer {
+    let (driver, state) = begin_free()?;
+    let info = &state.device(device)?.info;
+    let card = match info.partition {
+        Partition::Instance { card, .. } => driver.machine.devices().get(card as usize),
+        _ => None,
+    };
+    put_uuid(uuid, card.unwrap_or(info).uuid)
+}
+
+/// The device's own UUID.
+pub fn cuDeviceGetUuid_v2(_: Call, uuid: Out<CUuuid>, device: CUdevice) -> Answer {
+    let (_, state) = begin_free()?;
+    put_uuid(uuid, state.device(device)?.info.uuid)
+}
 
 pub fn cuDeviceTotalMem_v2(_: Call, bytes: Out<usize>, device: CUdevice) -> Answer {
     let (_, state) = begin_free()?;
@@ -290,6 +285,9 @@ pub fn cuDeviceTotalMem(_: Call, bytes: Out<c_uint>, device: CUdevice) -> Answer
 
 /// The value of an attribute number on a device.
 pub(crate) fn attribute(info: &DeviceInfo, number: u32) -> Answer<c_int> {
+    if let (MULTIPROCESSORS, Partition::Instance { slices, .. }) = (number, info.partition) {
+        return Ok(multiprocessors(slices).and_then(|it| c_int::try_from(it).ok()).unwrap_or(0));
+    }
     match number {
         33 => Ok(c_int::try_from(info.pci_bus).unwrap_or(0)),
         34 => Ok(c_int::try_from(info.pci_device).unwrap_or(0)),
@@ -438,33 +436,4 @@ pub fn cuProfilerStart(_: Call) -> Answer {
 
 pub fn cuProfilerStop(_: Call) -> Answer {
     super::state::begin().map(|_| ())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn three() -> Vec<DeviceInfo> {
-        let device = |index: u8| DeviceInfo {
-            name: String::new(),
-            uuid: [index; 16],
-            total_bytes: 1,
-            pci_bus: u32::from(index),
-            pci_domain: 0,
-            pci_device: 0,
-        };
-        (0..3).map(device).collect()
-    }
-
-    #[test]
-    fn visible_devices_are_chosen_as_the_driver_does() {
-        let devices = three();
-        assert_eq!(choose(&devices, None), [0, 1, 2]);
-        assert_eq!(choose(&devices, Some("2,0")), [2, 0]);
-        assert_eq!(choose(&devices, Some("1,-1,0")), [1]);
-        assert_eq!(choose(&devices, Some("GPU-0202")), [2]);
-        assert_eq!(choose(&devices, Some("1,1")), Vec::<usize>::new());
-        assert_eq!(choose(&devices, Some("")), Vec::<usize>::new());
-        assert_eq!(choose(&devices, Some("7")), Vec::<usize>::new());
-    }
 }

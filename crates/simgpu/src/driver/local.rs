@@ -16,6 +16,7 @@ use super::machine::{Block, DeviceInfo, Instant, Lane, Machine, Purpose, Residen
 use crate::machine::description::Device;
 use crate::machine::managed::{Moved, Run, pieces};
 use crate::machine::memory::Memory;
+use crate::partition::Partition;
 use crate::sys::descriptor::{file_identity, memory_file};
 use crate::sys::driver::Answer;
 use crate::sys::mapping::{Mapping, Span};
@@ -74,6 +75,7 @@ impl Local {
             uuid: info.uuid,
             nvml_total_bytes: info.total_bytes,
             total_bytes: info.total_bytes,
+            partition: info.partition,
         });
         let cards = Arc::new(Mutex::new(Memory::new(&cards.collect::<Vec<_>>())));
         let (next, published) = (AtomicU64::new(1), Mutex::default());
@@ -94,6 +96,7 @@ impl Local {
             pci_bus: 0x10 + u32::try_from(index).unwrap_or(0),
             pci_domain: 0,
             pci_device: 0,
+            partition: Partition::Whole,
         };
         Self::new((0..count).map(device).collect(), true)
     }

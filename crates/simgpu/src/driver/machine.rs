@@ -10,6 +10,7 @@ use std::sync::Arc;
 use divvy_driver_api::types::*;
 
 use crate::machine::managed::{Moved, Run};
+use crate::partition::Partition;
 use crate::sys::driver::Answer;
 use crate::sys::mapping::Span;
 
@@ -28,6 +29,8 @@ pub struct DeviceInfo {
     pub pci_domain: u32,
     /// PCI device number.
     pub pci_device: u32,
+    /// How it stands to partitions.
+    pub partition: Partition,
 }
 
 /// Physical memory of a device.

@@ -71,6 +71,7 @@ mod submit;
 mod table;
 mod track;
 mod transfer;
+mod visible;
 mod vmm;
 mod worker;
 

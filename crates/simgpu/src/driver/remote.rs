@@ -62,7 +62,8 @@ impl Remote {
                 pci_bus: 0,
                 pci_domain: 0,
                 // As NVML tells it.
-                pci_device: 6 + index,
+                pci_device: 6 + device.card(index),
+                partition: device.partition,
             })
             .collect();
         Ok(Self { shared: Arc::new(Shared { client }), devices })

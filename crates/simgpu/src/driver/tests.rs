@@ -9,6 +9,7 @@ use super::pool;
 use super::space::{Kind, Range};
 use super::state::{DriverState, State};
 use super::track::Track;
+use crate::partition::Partition;
 use crate::sys::driver::Answer;
 
 const MIB: u64 = 1 << 20;
@@ -33,6 +34,7 @@ fn driver() -> (DriverState, State) {
         pci_bus: 0,
         pci_domain: 0,
         pci_device: 6,
+        partition: Partition::Whole,
     };
     let machine = Local::new(vec![info.clone()], true);
     let mut state = State::default();

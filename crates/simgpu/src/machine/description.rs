@@ -9,6 +9,7 @@
 //! | `SIMGPU_MEMORY` | memory of each as NVML shows it; a comma-separated list gives each its own | 143771MiB |
 //! | `SIMGPU_NAME` | name of each | NVIDIA H200 |
 //! | `SIMGPU_UUID_<i>` | UUID of device i, `GPU-` and 32 hexadecimal digits with or without dashes | fixed by index |
+//! | `SIMGPU_MIG_<i>` | device i is partitioned: profiles of its instances, as `1g.18gb,3g.71gb`; empty is MIG without instances | not partitioned |
 //! | `SIMGPU_NVSWITCH` | whether the devices lie behind an NVSwitch, which multicast needs: 0 or 1 | 0 |
 //! | `SIMGPU_NEIGHBOURS` | processes on device 0 that are no clients: see [`super::neighbours`] | none |
 //! | `SIMGPU_LINGER` | how long the machine outlives its last client: `0`, `100ms`, `2s`, `forever` | 0 |
@@ -16,8 +17,9 @@
 //! A value that cannot be understood is an error that names it; nothing is guessed.
 
 use super::neighbours::{self, Neighbour};
-use super::notation::{parse_duration, parse_size, parse_uuid};
+use super::notation::{parse_duration, parse_size, parse_uuid, uuid_text};
 use crate::calibration;
+use crate::partition::{self, Partition};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -46,9 +48,29 @@ pub struct Device {
     pub nvml_total_bytes: u64,
     /// Memory of the card as `cuDeviceTotalMem` reports it: what can be allocated.
     pub total_bytes: u64,
+    /// How it stands to partitions.
+    pub partition: Partition,
 }
 
 impl Device {
+    /// Index of its card, where its own is `index`.
+    pub fn card(&self, index: u32) -> u32 {
+        match self.partition {
+            Partition::Instance { card, .. } => card,
+            _ => index,
+        }
+    }
+
+    /// Whether it is a card, and no instance of one.
+    pub fn is_card(&self) -> bool {
+        !matches!(self.partition, Partition::Instance { .. })
+    }
+
+    /// Its UUID as NVML prints it.
+    pub fn uuid_text(&self) -> String {
+        uuid_text(!self.is_card(), &self.uuid)
+    }
+
     /// Memory of the card that a context takes. A card whose size was given keeps its figures round: there it
     /// shows in NVML's process list alone.
     pub fn context_bytes(&self) -> u64 {
@@ -63,7 +85,7 @@ impl Device {
 /// The machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Description {
-    /// The devices, by index.
+    /// The cards, by index, and behind them their instances.
     pub devices: Vec<Device>,
     /// How time is spent.
     pub mode: Mode,
@@ -100,7 +122,9 @@ pub fn variables() -> Vec<String> {
         ["MODE", "TIME_SCALE", "DEVICES", "MEMORY", "NAME", "NVSWITCH", "NEIGHBOURS", "LINGER"]
             .map(|name| format!("SIMGPU_{name}"))
             .into();
-    names.extend((0..MAX_DEVICES).map(|index| format!("SIMGPU_UUID_{index}")));
+    for index in 0..MAX_DEVICES {
+        names.extend([format!("SIMGPU_UUID_{index}"), format!("SIMGPU_MIG_{index}")]);
+    }
     names
 }
 
@@ -140,7 +164,17 @@ impl Description {
                 uuid,
                 nvml_total_bytes,
                 total_bytes: allocatable(nvml_total_bytes),
+                partition: Partition::Whole,
             });
+        }
+        for index in 0..count {
+            let variable = format!("SIMGPU_MIG_{index}");
+            if let Some(text) = lookup(&variable) {
+                let profiles = partition::parse(&text).ok_or_else(|| {
+                    bad(&variable, &text, "give profiles that fit a card, such as 1g.18gb,3g.71gb")
+                })?;
+                part(&mut devices, index, &profiles);
+            }
         }
         let has_nvswitch = match lookup("SIMGPU_NVSWITCH").as_deref() {
             None | Some("" | "0") => false,
@@ -154,6 +188,26 @@ impl Description {
         };
         Ok(Self { devices, mode, time_scale, has_nvswitch, neighbours })
     }
+}
+
+/// Partitions a card.
+fn part(devices: &mut Vec<Device>, index: usize, profiles: &[partition::Profile]) {
+    devices[index].partition = Partition::Parted;
+    let card = devices[index].clone();
+    let numbered = (0..).zip(profiles);
+    devices.extend(numbered.map(|(number, profile)| {
+        let bytes = allocatable(profile.bytes(card.total_bytes));
+        let mut uuid = card.uuid;
+        uuid[14] = u8::try_from(number + 1).unwrap_or(u8::MAX);
+        let card_index = u32::try_from(index).unwrap_or(u32::MAX);
+        Device {
+            name: format!("{} MIG {}", card.name, profile.name),
+            uuid,
+            nvml_total_bytes: bytes,
+            total_bytes: bytes,
+            partition: Partition::Instance { card: card_index, number, slices: profile.slices },
+        }
+    }));
 }
 
 /// Part of a card's memory that a program can allocate.
@@ -233,7 +287,6 @@ fn default_uuid(index: usize) -> [u8; 16] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::machine::notation::uuid_text;
 
     fn with(pairs: &[(&str, &str)]) -> Result<Description, BadSetting> {
         let pairs: Vec<(String, String)> =
@@ -268,7 +321,26 @@ mod tests {
         .unwrap();
         assert_eq!(machine.devices[0].total_bytes, 1 << 30);
         assert_eq!(machine.devices[1].total_bytes, 3 << 29);
-        assert_eq!(uuid_text(&machine.devices[1].uuid), "GPU-00112233-4455-6677-8899-aabbccddeeff");
+        assert_eq!(machine.devices[1].uuid_text(), "GPU-00112233-4455-6677-8899-aabbccddeeff");
+    }
+
+    #[test]
+    fn instances_stand_behind_the_cards() {
+        let machine = with(&[
+            ("SIMGPU_DEVICES", "2"),
+            ("SIMGPU_MEMORY", "16GiB"),
+            ("SIMGPU_MIG_1", "1g.2gb,3g.8gb"),
+        ]);
+        let devices = machine.unwrap().devices;
+        let partitions: Vec<_> = devices.iter().map(|device| device.partition).collect();
+        let instance = |number, slices| Partition::Instance { card: 1, number, slices };
+        assert_eq!(
+            partitions,
+            [Partition::Whole, Partition::Parted, instance(0, 1), instance(1, 3)]
+        );
+        assert_eq!([devices[2].total_bytes, devices[3].total_bytes], [2 << 30, 8 << 30]);
+        assert_eq!(devices[2].uuid_text(), "MIG-513d9a0b-7e42-4c11-9f20-d177e5000101");
+        assert_eq!(devices[3].name, "NVIDIA H200 MIG 3g.8gb");
     }
 
     #[test]
@@ -286,6 +358,8 @@ mod tests {
             ("SIMGPU_UUID_0", "GPU-1"),
             ("SIMGPU_NAME", ""),
             ("SIMGPU_NVSWITCH", "yes"),
+            ("SIMGPU_MIG_0", "9g.9gb"),
+            ("SIMGPU_MIG_0", "7g.16gb,1g.2gb"),
             ("SIMGPU_NEIGHBOURS", "graphics"),
         ] {
             let refusal = with(&[(name, value)]).unwrap_err();

@@ -258,6 +258,7 @@ impl Memory {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::partition::Partition;
     use proptest::prelude::*;
 
     fn memory(total_bytes: u64) -> Memory {
@@ -266,6 +267,7 @@ mod tests {
             uuid: [0; 16],
             nvml_total_bytes: total_bytes,
             total_bytes,
+            partition: Partition::Whole,
         }])
     }
 

@@ -45,10 +45,10 @@ pub fn parse_size(text: &str) -> Option<u64> {
     u64::try_from(bytes).ok().filter(|bytes| *bytes < 1 << 50)
 }
 
-/// A UUID as NVML prints it; the prefix and the dashes may be missing.
+/// A UUID as NVML prints it, of a card or an instance; the prefix and the dashes may be missing.
 pub fn parse_uuid(text: &str) -> Option<[u8; 16]> {
-    let digits: Vec<u8> =
-        text.strip_prefix("GPU-").unwrap_or(text).bytes().filter(|byte| *byte != b'-').collect();
+    let bare = text.strip_prefix("GPU-").or_else(|| text.strip_prefix("MIG-"));
+    let digits: Vec<u8> = bare.unwrap_or(text).bytes().filter(|byte| *byte != b'-').collect();
     let mut uuid = [0; 16];
     if digits.len() != 32 {
         return None;
@@ -59,9 +59,9 @@ pub fn parse_uuid(text: &str) -> Option<[u8; 16]> {
     Some(uuid)
 }
 
-/// A UUID as NVML prints it.
-pub fn uuid_text(uuid: &[u8; 16]) -> String {
-    let mut text = String::from("GPU-");
+/// A UUID as NVML prints it, of a card or an instance.
+pub fn uuid_text(is_instance: bool, uuid: &[u8; 16]) -> String {
+    let mut text = String::from(if is_instance { "MIG-" } else { "GPU-" });
     for (index, byte) in uuid.iter().enumerate() {
         if matches!(index, 4 | 6 | 8 | 10) {
             text.push('-');

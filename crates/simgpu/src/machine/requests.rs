@@ -117,6 +117,7 @@ impl Machine {
                 uuid: device.uuid,
                 nvml_total_bytes: device.nvml_total_bytes,
                 total_bytes: device.total_bytes,
+                partition: device.partition,
             })
             .collect();
         let calibrated = u8::from(self.description.mode == Mode::Calibrated);

@@ -4,7 +4,6 @@ use super::card;
 use super::failure::{Answer, Failure};
 use super::library::{Handle, Library};
 use super::system::text;
-use crate::machine::notation::uuid_text;
 use crate::sys::driver::{Out, OutArray};
 use crate::sys::nvml::OldPciInfo;
 use divvy_driver_api::nvml_types::*;
@@ -32,7 +31,7 @@ pub(super) fn name(library: &Library, device: nvmlDevice_t, at: OutArray<c_char>
 }
 
 pub(super) fn uuid(library: &Library, device: nvmlDevice_t, at: OutArray<c_char>) -> Answer {
-    library.device(device, |handle| text(at, &uuid_text(&handle.device.uuid)))
+    library.device(device, |handle| text(at, &handle.device.uuid_text()))
 }
 
 /// A serial number of its own for each device, derived from its UUID.
@@ -54,7 +53,7 @@ pub(super) fn constant_text(
 }
 
 fn bus_id<const N: usize>(handle: &Handle<'_>, domain_digits: usize) -> [c_char; N] {
-    let number = card::PCI_DEVICE + handle.index;
+    let number = card::PCI_DEVICE + handle.card;
     let text = format!("{:0domain_digits$X}:00:{number:02X}.0", 0);
     let mut bytes = [0; N];
     for (to, from) in bytes.iter_mut().zip(text.bytes()).take(N - 1) {
@@ -68,7 +67,7 @@ fn pci_info(handle: &Handle<'_>) -> nvmlPciInfo_t {
         busIdLegacy: bus_id(handle, 4),
         domain: 0,
         bus: 0,
-        device: card::PCI_DEVICE + handle.index,
+        device: card::PCI_DEVICE + handle.card,
         pciDeviceId: card::PCI_DEVICE_ID,
         pciSubSystemId: card::PCI_SUBSYSTEM_ID,
         busId: bus_id(handle, 8),
@@ -90,7 +89,7 @@ pub(super) fn pci_ext(handle: &Handle<'_>, out: Out<nvmlPciInfoExt_t>) -> Answer
         version: asked.version,
         domain: 0,
         bus: 0,
-        device: card::PCI_DEVICE + handle.index,
+        device: card::PCI_DEVICE + handle.card,
         pciDeviceId: card::PCI_DEVICE_ID,
         pciSubSystemId: card::PCI_SUBSYSTEM_ID,
         baseClass: card::PCI_CLASS.0,

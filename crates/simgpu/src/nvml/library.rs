@@ -76,7 +76,7 @@ impl Library {
         self.with(|client| {
             let index = index_of(handle).ok_or(Failure::INVALID_ARGUMENT)?;
             let device = client.devices().get(index as usize).ok_or(Failure::INVALID_ARGUMENT)?;
-            body(&Handle { client, index, device })
+            body(&Handle { client, index, card: device.card(index), device })
         })
     }
 }
@@ -99,6 +99,8 @@ impl Session {
 pub(crate) struct Handle<'a> {
     pub(crate) client: &'a Client,
     pub(crate) index: u32,
+    /// The index of its card, which is its own unless it is an instance.
+    pub(crate) card: u32,
     pub(crate) device: &'a Device,
 }
 

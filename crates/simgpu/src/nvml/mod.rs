@@ -13,6 +13,7 @@ mod card;
 mod device;
 mod failure;
 mod library;
+mod mig;
 mod processes;
 pub mod surface;
 mod system;

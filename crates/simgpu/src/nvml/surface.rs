@@ -12,7 +12,7 @@
 use super::failure::{Answer, Failure, Returned};
 use super::library::Library;
 use super::processes::Role;
-use super::{card, device, processes, system};
+use super::{card, device, mig, processes, system};
 use crate::sys::driver::{Out, OutArray, Text};
 use crate::sys::nvml::OldPciInfo;
 use crate::unsimulated;
@@ -171,13 +171,18 @@ answers! { library:
     ) = device::constant_text(
         library, d, at, card::INFOROM[1..].get(object.0 as usize).copied());
     nvmlDeviceGetIndex(d: nvmlDevice_t, at: Out<c_uint>) =
-        library.device(d, |handle| Ok(at.put(handle.index)?));
+        library.device(d, |handle| mig::index(handle, at));
     nvmlDeviceGetMinorNumber(d: nvmlDevice_t, at: Out<c_uint>) =
-        library.device(d, |handle| Ok(at.put(handle.index)?));
+        library.device(d, |handle| Ok(at.put(handle.card)?));
     nvmlDeviceGetBoardId(d: nvmlDevice_t, at: Out<c_uint>) =
-        library.device(d, |handle| Ok(at.put(card::PCI_DEVICE + handle.index)?));
+        library.device(d, |handle| Ok(at.put(card::PCI_DEVICE + handle.card)?));
     nvmlDeviceGetModuleId(d: nvmlDevice_t, at: Out<c_uint>) =
-        library.device(d, |handle| Ok(at.put(handle.index)?));
+        library.device(d, |handle| Ok(at.put(handle.card)?));
+    nvmlDeviceGetMigMode(d: nvmlDevice_t, current: Out<c_uint>, pending: Out<c_uint>) =
+        mig::mode(library, d, current, pending);
+    nvmlDeviceGetMigDeviceHandleByIndex(
+        d: nvmlDevice_t, index: c_uint, at: Out<nvmlDevice_t>
+    ) = mig::by_index(library, d, index, at);
     nvmlDeviceGetFieldValues(d: nvmlDevice_t, count: c_int, at: OutArray<nvmlFieldValue_t>) =
         device::field_values(library, d, count, at);
     nvmlDeviceGetCpuAffinity(d: nvmlDevice_t, _words: c_uint, at: OutArray<c_ulong>) =
@@ -228,6 +233,13 @@ answers! { library:
 }
 
 structures! {
+    nvmlDeviceGetMaxMigDeviceCount: c_uint = mig::most_instances;
+    nvmlDeviceIsMigDeviceHandle: c_uint = mig::is_instance;
+    nvmlDeviceGetDeviceHandleFromMigDeviceHandle: nvmlDevice_t = mig::parent;
+    nvmlDeviceGetGpuInstanceId: c_uint = mig::gpu_instance;
+    nvmlDeviceGetComputeInstanceId: c_uint = mig::compute_instance;
+    nvmlDeviceGetAttributes: nvmlDeviceAttributes_t = mig::attributes;
+    nvmlDeviceGetAttributes_v2: nvmlDeviceAttributes_t = mig::attributes;
     nvmlDeviceGetPciInfo: OldPciInfo = device::old_pci;
     nvmlDeviceGetPciInfo_v2: OldPciInfo = device::old_pci;
     nvmlDeviceGetPciInfo_v3: nvmlPciInfo_t = device::pci;
@@ -263,8 +275,6 @@ constants! {
     nvmlDeviceGetMemoryBusWidth: c_uint = card::MEMORY_BUS_BITS;
     nvmlDeviceGetNumFans: c_uint = 0;
     nvmlDeviceGetMultiGpuBoard: c_uint = 0;
-    nvmlDeviceGetMaxMigDeviceCount: c_uint = 0;
-    nvmlDeviceIsMigDeviceHandle: c_uint = 0;
     nvmlDeviceGetIrqNum: c_uint = 41;
     nvmlDeviceGetAdaptiveClockInfoStatus: c_uint = 1;
     nvmlDeviceGetInforomConfigurationChecksum: c_uint = 0;
@@ -300,7 +310,6 @@ constants! {
 
 pairs! {
     nvmlDeviceGetCudaComputeCapability: c_int, c_int = card::COMPUTE_CAPABILITY;
-    nvmlDeviceGetMigMode: c_uint, c_uint = (0, 0);
     nvmlDeviceGetEccMode: nvmlEnableState_t, nvmlEnableState_t =
         (nvmlEnableState_t(1), nvmlEnableState_t(1));
     nvmlDeviceGetGspFirmwareMode: c_uint, c_uint = (1, 1);

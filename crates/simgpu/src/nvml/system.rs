@@ -4,7 +4,6 @@ use super::card;
 use super::failure::{Answer, Failure};
 use super::library::{Handle, Library, handle_of};
 use crate::calibration::{CUDA_DRIVER_VERSION, DRIVER_RELEASE};
-use crate::machine::notation::parse_uuid;
 use crate::sys::driver::{Out, OutArray, Text};
 use divvy_driver_api::nvml_types::*;
 use std::ffi::{CStr, c_char, c_int, c_uint};
@@ -42,14 +41,15 @@ pub(super) fn process_name(library: &Library, pid: c_uint, buffer: OutArray<c_ch
 
 pub(super) fn count(library: &Library, count: Out<c_uint>) -> Answer {
     library.with(|client| {
-        let devices = u32::try_from(client.devices().len()).map_err(|_| Failure::UNKNOWN)?;
-        Ok(count.put(devices)?)
+        let cards = client.devices().iter().filter(|device| device.is_card()).count();
+        Ok(count.put(u32::try_from(cards).map_err(|_| Failure::UNKNOWN)?)?)
     })
 }
 
 pub(super) fn by_index(library: &Library, index: c_uint, device: Out<nvmlDevice_t>) -> Answer {
     library.with(|client| {
-        client.devices().get(index as usize).ok_or(Failure::INVALID_ARGUMENT)?;
+        let found = client.devices().get(index as usize).filter(|device| device.is_card());
+        found.ok_or(Failure::INVALID_ARGUMENT)?;
         Ok(device.put(handle_of(index))?)
     })
 }
@@ -57,9 +57,9 @@ pub(super) fn by_index(library: &Library, index: c_uint, device: Out<nvmlDevice_
 /// The device for which `is` holds.
 fn find(library: &Library, device: Out<nvmlDevice_t>, is: impl Fn(&Handle<'_>) -> bool) -> Answer {
     library.with(|client| {
-        let found = (0..)
-            .zip(client.devices())
-            .find(|(index, device)| is(&Handle { client, index: *index, device }));
+        let found = (0..).zip(client.devices()).find(|(index, device)| {
+            is(&Handle { client, index: *index, card: device.card(*index), device })
+        });
         let (index, _) = found.ok_or(Failure::NOT_FOUND)?;
         Ok(device.put(handle_of(index))?)
     })
@@ -67,8 +67,7 @@ fn find(library: &Library, device: Out<nvmlDevice_t>, is: impl Fn(&Handle<'_>) -
 
 pub(super) fn by_uuid(library: &Library, uuid: Text, device: Out<nvmlDevice_t>) -> Answer {
     let wanted = uuid.read()?;
-    let bytes = parse_uuid(&wanted).filter(|_| wanted.starts_with("GPU-"));
-    find(library, device, |handle| Some(handle.device.uuid) == bytes)
+    find(library, device, |handle| handle.device.uuid_text().eq_ignore_ascii_case(&wanted))
 }
 
 pub(super) fn by_pci(library: &Library, bus: Text, device: Out<nvmlDevice_t>) -> Answer {
@@ -82,7 +81,8 @@ pub(super) fn by_pci(library: &Library, bus: Text, device: Out<nvmlDevice_t>) ->
     let number = rest.split_once('.').map_or(rest, |(number, _)| number);
     let hexadecimal = |text| u32::from_str_radix(text, 16).map_err(|_| Failure::INVALID_ARGUMENT);
     let address = (hexadecimal(domain)?, hexadecimal(bus)?, hexadecimal(number)?);
-    find(library, device, |handle| address == (0, 0, card::PCI_DEVICE + handle.index))
+    let is_there = |handle: &Handle<'_>| address == (0, 0, card::PCI_DEVICE + handle.card);
+    find(library, device, |handle| handle.device.is_card() && is_there(handle))
 }
 
 /// A set of events: nothing ever happens to the simulated card, so all sets are the same empty one.

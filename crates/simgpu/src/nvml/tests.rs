@@ -125,3 +125,61 @@ fn error_texts_are_the_known_ones() {
     assert_eq!(text(500), "Unknown Error");
     assert_eq!(text(0), "Success");
 }
+
+#[test]
+fn a_partitioned_card_has_handles_of_its_instances() {
+    let settings: &[_] =
+        &[("SIMGPU_DEVICES", "2"), ("SIMGPU_MEMORY", "16GiB"), ("SIMGPU_MIG_1", "1g.2gb,3g.8gb")];
+    let library = connected(settings);
+    let mut count = 9;
+    assert_eq!(surface::nvmlDeviceGetCount_v2(&library, Out::to(&mut count)).0, 0);
+    assert_eq!(count, 2);
+    let handle = |index| {
+        let mut device = std::ptr::null_mut();
+        let code = surface::nvmlDeviceGetHandleByIndex_v2(&library, index, Out::to(&mut device)).0;
+        (code, device)
+    };
+    let ((_, whole), (_, parted)) = (handle(0), handle(1));
+    assert_eq!(handle(2).0, 2, "an instance is no card");
+    let mode = |device| {
+        let (mut now, mut later) = (9, 9);
+        let (now_out, later_out) = (Out::to(&mut now), Out::to(&mut later));
+        assert_eq!(surface::nvmlDeviceGetMigMode(&library, device, now_out, later_out).0, 0);
+        (now, later)
+    };
+    assert_eq!([mode(whole), mode(parted)], [(0, 0), (1, 1)]);
+    let instance = |card, index| {
+        let mut device = std::ptr::null_mut();
+        let out = Out::to(&mut device);
+        let code = surface::nvmlDeviceGetMigDeviceHandleByIndex(&library, card, index, out).0;
+        (code, device)
+    };
+    assert_eq!([instance(whole, 0).0, instance(parted, 2).0], [3, 6]);
+    let ((_, small), (_, large)) = (instance(parted, 0), instance(parted, 1));
+    let uuid = text(|at, n| surface::nvmlDeviceGetUUID(&library, small, at, n));
+    assert_eq!(uuid, "MIG-513d9a0b-7e42-4c11-9f20-d177e5000101");
+    let name = text(|at, n| surface::nvmlDeviceGetName(&library, large, at, n));
+    assert_eq!(name, "NVIDIA H200 MIG 3g.8gb");
+    let wanted = CString::new(uuid).unwrap();
+    let mut found = std::ptr::null_mut();
+    let code = surface::nvmlDeviceGetHandleByUUID(&library, Text::of(&wanted), Out::to(&mut found));
+    assert_eq!((code.0, found), (0, small));
+    let parent =
+        surface::nvmlDeviceGetDeviceHandleFromMigDeviceHandle(&library, large, Out::to(&mut found));
+    assert_eq!((parent.0, found), (0, parted));
+    let mut most = 9;
+    assert_eq!(surface::nvmlDeviceGetMaxMigDeviceCount(&library, parted, Out::to(&mut most)).0, 0);
+    assert_eq!(most, 7);
+    let number = |of: &dyn Fn(Out<'_, u32>) -> nvmlReturn_t| {
+        let mut value = 9;
+        (of(Out::to(&mut value)).0, value)
+    };
+    assert_eq!(number(&|out| surface::nvmlDeviceIsMigDeviceHandle(&library, large, out)), (0, 1));
+    assert_eq!(number(&|out| surface::nvmlDeviceIsMigDeviceHandle(&library, parted, out)), (0, 0));
+    assert_eq!(number(&|out| surface::nvmlDeviceGetIndex(&library, large, out)), (0, 1));
+    assert_eq!(number(&|out| surface::nvmlDeviceGetGpuInstanceId(&library, large, out)), (0, 2));
+    assert_eq!(number(&|out| surface::nvmlDeviceGetGpuInstanceId(&library, whole, out)).0, 3);
+    let mut memory = nvmlMemory_t { total: 0, free: 0, used: 0 };
+    assert_eq!(surface::nvmlDeviceGetMemoryInfo(&library, large, Out::to(&mut memory)).0, 0);
+    assert_eq!((memory.total, memory.used), (8 << 30, 0));
+}

@@ -17,8 +17,10 @@ pub mod socket;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::partition::Partition;
+
 /// Version of this language; a daemon refuses any other, since both come from one build.
-pub const PROTOCOL: u32 = 4;
+pub const PROTOCOL: u32 = 5;
 
 /// Largest packet either side sends.
 pub const PACKET_BYTES: usize = 64 << 10;
@@ -240,6 +242,8 @@ pub struct WireDevice {
     pub nvml_total_bytes: u64,
     /// Memory that can be allocated.
     pub total_bytes: u64,
+    /// How it stands to partitions.
+    pub partition: Partition,
 }
 
 /// A process with memory of a device.

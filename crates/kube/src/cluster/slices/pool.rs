@@ -1,9 +1,10 @@
 //! Pool of a node: its devices in the words of `resource.k8s.io/v1`. Pure.
 //!
 //! A card is one device that many claims share: `memory` in bytes, `cores` in percent and `slots`, each with what a claim has
-//! that does not say. An instance of a partitioned card is a device that one claim has whole. An unhealthy card leaves the pool,
-//! rather than being tainted: taints are an alpha feature before 1.36, and an API server without them drops them, so
-//! that the card would be given away. Claims that have it already keep it.
+//! that does not say. An instance of a partitioned card (MIG) is such a device too, of which the cores are percent of the
+//! instance; the card itself is none. An unhealthy card leaves the pool, rather than being tainted: taints are an alpha
+//! feature before 1.36, and an API server without them drops them, so that the card would be given away. Claims that have it
+//! already keep it.
 
 use std::collections::BTreeMap;
 
@@ -140,23 +141,15 @@ fn device(booked: &BookedDevice, driver: Option<&str>, slots: u32) -> Device {
         DeviceKind::Instance { .. } => "mig",
     };
     put("type", some_text(kind));
-    let is_shared = match &booked.kind {
-        DeviceKind::Card => true,
-        DeviceKind::Instance { parent, profile } => {
-            put("parentUUID", some_text(parent));
-            put("profile", profile.as_deref().and_then(some_text));
-            false
-        }
-    };
-    let capacity = match is_shared {
-        true => shared_capacity(memory_bytes, slots),
-        false => BTreeMap::from([("memory".to_owned(), whole(bytes(memory_bytes)))]),
-    };
+    if let DeviceKind::Instance { parent, profile } = &booked.kind {
+        put("parentUUID", some_text(parent));
+        put("profile", profile.as_deref().and_then(some_text));
+    }
     Device {
         name: booked.name.clone(),
-        allow_multiple_allocations: is_shared.then_some(true),
+        allow_multiple_allocations: Some(true),
         attributes: Some(attributes),
-        capacity: Some(capacity),
+        capacity: Some(shared_capacity(memory_bytes, slots)),
         ..Device::default()
     }
 }
@@ -195,10 +188,6 @@ fn shared_capacity(memory_bytes: u64, slots: u32) -> BTreeMap<String, DeviceCapa
             },
         ),
     ])
-}
-
-fn whole(value: Quantity) -> DeviceCapacity {
-    DeviceCapacity { request_policy: None, value }
 }
 
 /// A quantity as the API server writes it.

@@ -68,14 +68,16 @@ fn a_card_is_a_device_that_claims_share() {
 }
 
 #[test]
-fn an_instance_is_a_device_that_one_claim_has_whole() {
+fn an_instance_is_shared_as_a_card_is() {
     let parent = "GPU-0b".to_owned();
     let kind = DeviceKind::Instance { parent: parent.clone(), profile: Some("1g.18gb".to_owned()) };
     let instance = BookedDevice { kind, memory_bytes: (16 << 30) + 1, ..card("MIG-1") };
     let slice = pool(std::slice::from_ref(&instance)).slice(0, 1).unwrap();
     let device = serde_json::to_value(&slice.spec.devices.unwrap()[0]).unwrap();
-    assert_eq!(device.get("allowMultipleAllocations"), None);
-    assert_eq!(device["capacity"], json!({ "memory": { "value": "16Gi" } }));
+    assert_eq!(device["allowMultipleAllocations"], true);
+    let value = |name: &str| device["capacity"][name]["value"].as_str().unwrap().to_owned();
+    assert_eq!(["memory", "cores", "slots"].map(value), ["16Gi", "100", "16"]);
+    assert_eq!(device["attributes"]["type"], json!({ "string": "mig" }));
     assert_eq!(device["attributes"]["profile"], json!({ "string": "1g.18gb" }));
     assert_eq!(device["attributes"]["parentUUID"], json!({ "string": "GPU-0b" }));
     // Where another driver sells the card, its instances are sold with it.

@@ -15,6 +15,7 @@ use crate::driver::objects::managed::Managed;
 use crate::driver::objects::task::{CopyShape, FillShape, Rows};
 use crate::driver::space::{Kind, Range};
 use crate::driver::transfer::{run_copy, run_fill};
+use crate::partition::Partition;
 
 const G: u64 = GRANULE_BYTES;
 const CARD_BYTES: u64 = 8 * G;
@@ -63,6 +64,7 @@ impl Bench {
             pci_bus: 0,
             pci_domain: 0,
             pci_device: 6,
+            partition: Partition::Whole,
         };
         let machine = Local::new(vec![info.clone()], true);
         let driver: &'static DriverState = Box::leak(Box::new(DriverState::of(Box::new(machine))));
