@@ -50,10 +50,10 @@ func podsOfHAMi(t *testing.T, plane *Plane) {
 	})
 	for want, amounts := range map[string]map[string]string{
 		"gpu-8192mi-30c":       {"gpu": "1", "gpumem": "8192", "gpucores": "30"},
-		"gpu-8192mi-100c":      {"gpumem": "8k", "gpucores": "100"},
-		"gpu-256mi-5c":         {"gpumem": "1", "gpucores": "1"},
-		"gpu-512mi-35c":        {"gpumem": "257", "gpucores": "33"},
-		"gpu-2304mi-100c":      {"gpumem": "2304", "gpucores": "96"},
+		"gpu-8000mi-100c":      {"gpumem": "8k", "gpucores": "100"},
+		"gpu-1mi-1c":           {"gpumem": "1", "gpucores": "1"},
+		"gpu-257mi-33c":        {"gpumem": "257", "gpucores": "33"},
+		"gpu-24564mi-96c":      {"gpumem": "24564", "gpucores": "96"},
 		"gpu-2x-8192mi-30c":    {"gpu": "2", "gpumem": "8192", "gpucores": "30"},
 		"gpu-512mi-1c-burst":   {"gpu": "1", "gpumem": "512"},
 		"gpu-256mi-1c-burst":   {"gpu": "1", "gpumem": "256", "gpucores": "0"},

@@ -27,6 +27,7 @@ mod keys;
 mod kinds;
 pub mod kubelet;
 mod note;
+mod offers;
 mod pod;
 pub mod prepare;
 mod quantity;

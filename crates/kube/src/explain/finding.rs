@@ -5,6 +5,7 @@
 use serde::Serialize;
 
 use super::books::CardOffer;
+use crate::offers::Amounts;
 
 /// Kind of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -99,7 +100,7 @@ pub(crate) struct Finding {
 pub(crate) struct RequestView {
     pub(crate) claim: String,
     pub(crate) request: String,
-    pub(crate) asked: super::books::Amounts,
+    pub(crate) asked: Amounts,
     pub(crate) cards: Vec<CardView>,
 }
 

@@ -8,12 +8,14 @@ use std::cmp::Reverse;
 use k8s_openapi::api::core::v1::Event;
 use k8s_openapi::api::resource::v1::{CapacityRequirements, ResourceClaim};
 
-use super::books::{Amounts, CardAnswer, CardOffer, amount, offers};
+use super::books::{BookedOffer, CardAnswer, books};
 use super::finding::{CardView, Explanation, Finding, FindingKind, RequestView};
 use super::look::{NamedClaim, PodScene};
 use super::page::amounts;
 use crate::driver::DRIVER;
+use crate::offers::{Amounts, NotForIt};
 use crate::prepare::PrepareReason;
+use crate::quantity;
 
 /// Resources that HAMi's pods ask for.
 const HAMI: &str = "nvidia.com/gpu";
@@ -175,7 +177,7 @@ impl Judge<'_> {
     /// A claim that is not allocated, beside the cards.
     fn cards(&mut self, claim: &ResourceClaim, requests: Vec<Asked>) {
         let others = self.scene.others.as_deref();
-        let cards = offers(&self.scene.slices, others.unwrap_or_default());
+        let cards = books(&self.scene.slices, others.unwrap_or_default());
         if cards.is_empty() {
             let fix = "look at the agents: kubectl -n divvy-system get pods -o wide; nodes need the label nvidia.com/gpu.present";
             self.say(FindingKind::NoCards, "no node publishes a card", fix);
@@ -184,7 +186,7 @@ impl Judge<'_> {
             newest(&self.scene.node_events, |event| event.type_.as_deref() == Some("Warning"))
         {
             let node = event.involved_object.name.clone().unwrap_or_default();
-            let publishes = cards.iter().any(|card| card.node == node);
+            let publishes = cards.iter().any(|card| card.node() == node);
             if !publishes {
                 let words = format!("node {node}: {}", event.message.clone().unwrap_or_default());
                 self.say(
@@ -201,7 +203,7 @@ impl Judge<'_> {
         }
     }
 
-    fn request(&mut self, claim: &str, asked: Asked, cards: &[CardOffer], knows_room: bool) {
+    fn request(&mut self, claim: &str, asked: Asked, cards: &[BookedOffer], knows_room: bool) {
         let Asked { request, amounts: wanted, unread, has_selector, .. } = asked;
         let place = format!("request {request} of claim {claim}");
         for words in unread {
@@ -211,13 +213,13 @@ impl Judge<'_> {
         let answers: Vec<_> = cards.iter().map(|card| (card, card.answer(&wanted))).collect();
         let any = |is: fn(&CardAnswer) -> bool| answers.iter().any(|(_, answer)| is(answer));
         let fits = any(|answer| *answer == CardAnswer::Fits);
-        let lacks = any(|answer| matches!(answer, CardAnswer::Lacks(_)));
+        let lacks = any(|answer| matches!(answer, CardAnswer::Lacks(_) | CardAnswer::Taken));
         let asks = match &*amounts(&wanted) {
             "" => "a whole card".to_owned(),
             asks => asks.to_owned(),
         };
         let unknown = answers.iter().find_map(|(_, answer)| match answer {
-            CardAnswer::Unknown(name) => Some(name),
+            CardAnswer::Never(NotForIt::Unknown(name)) => Some(name),
             _ => None,
         });
         if fits && !knows_room {
@@ -238,18 +240,17 @@ impl Judge<'_> {
             let words = format!("{place} asks for {asks}, which is more than any card has");
             self.say(FindingKind::TooLarge, words, "ask for less; it never fits");
         }
-        let view = |(card, answer): (&CardOffer, CardAnswer)| {
+        let view = |(card, answer): (&BookedOffer, CardAnswer)| {
             let lacks = match answer {
                 CardAnswer::Fits => String::new(),
-                CardAnswer::Lacks(what) if !card.is_shared => {
-                    let claims = what.values().sum::<u64>();
-                    format!("not shared, and {claims} has it")
-                }
                 CardAnswer::Lacks(what) => format!("lacks {}", amounts(&what)),
-                CardAnswer::TooSmall(name) => format!("has too little {name} at all"),
-                CardAnswer::Unknown(name) => format!("has no {name}"),
+                CardAnswer::Taken => "not shared, and taken".to_owned(),
+                CardAnswer::Never(NotForIt::TooSmall(name)) => {
+                    format!("has too little {name} at all")
+                }
+                CardAnswer::Never(NotForIt::Unknown(name)) => format!("has no {name}"),
             };
-            CardView { card: card.clone(), lacks }
+            CardView { card: card.offer(), lacks }
         };
         let cards = answers.into_iter().map(view).collect();
         self.requests.push(RequestView { claim: claim.to_owned(), request, asked: wanted, cards });
@@ -353,7 +354,7 @@ fn one(
     let (mut amounts, mut unread) = (Amounts::new(), Vec::new());
     let requests = capacity.and_then(|capacity| capacity.requests.as_ref());
     for (name, quantity) in requests.into_iter().flatten() {
-        match amount(quantity) {
+        match quantity::whole_text(&quantity.0).ok() {
             Some(amount) => drop(amounts.insert(name.clone(), amount)),
             None => unread.push(format!("{name} {}", quantity.0)),
         }

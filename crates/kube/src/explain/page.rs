@@ -3,9 +3,10 @@
 //! Promises: nothing on it that a terminal would obey; at most [`MOST_CARDS`] cards of a request, those with the most room
 //! first, and how many are left out.
 
-use super::books::{Amounts, CardOffer};
+use super::books::CardOffer;
 use super::finding::{Explanation, RequestView};
 use crate::event::escaped;
+use crate::offers::Amounts;
 
 /// Cards that are listed of a request.
 const MOST_CARDS: usize = 16;
@@ -86,7 +87,7 @@ fn bytes(count: u64) -> String {
     const MIB: u64 = 1 << 20;
     match count {
         0 => "0".to_owned(),
-        _ if count % GIB == 0 => format!("{} GiB", count / GIB),
+        _ if count.is_multiple_of(GIB) => format!("{} GiB", count / GIB),
         // Tenths, rounded down: what is free is never more than is said.
         _ if count > 10 * GIB => format!("{}.{} GiB", count / GIB, count % GIB * 10 / GIB),
         _ if count >= MIB => format!("{} MiB", count / MIB),

@@ -10,7 +10,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use super::card::{Amounts, Card, CardLoad};
+use crate::offers::{Amounts, Card, CardLoad};
 
 /// Victims of which every choice is tried.
 pub(super) const MOST_TRIED: usize = 3;
@@ -269,7 +269,7 @@ fn placed(places: &mut [Place<'_>], wants: &[(usize, &WantedShare)], steps: &mut
         if group.is_some_and(|group| groups.contains(&group)) {
             continue;
         }
-        let Some(amounts) = card.consumed(&want.amounts) else { continue };
+        let Ok(amounts) = card.consumed(&want.amounts) else { continue };
         if !card.has_room(load, &amounts) {
             continue;
         }

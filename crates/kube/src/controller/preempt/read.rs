@@ -7,14 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::resource::v1::{
-    Device, DeviceClaim, DeviceConstraint, DeviceRequest, DeviceRequestAllocationResult,
-    ResourceClaim, ResourceSlice,
+    DeviceClaim, DeviceConstraint, DeviceRequest, ResourceClaim, ResourceSlice,
 };
-use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-use super::card::{AllowedAmounts, Amounts, Card, CardCapacity};
 use super::decide::{ClusterShares, HeldShare, HoldingPod, PodKey, WantedShare};
 use crate::driver::DRIVER;
+use crate::offers::{Amounts, cards};
 use crate::quantity;
 
 /// Devices that a pod may want and be judged.
@@ -56,92 +54,13 @@ pub(super) fn cluster_shares(
         for result in results.iter().filter(|result| result.driver == DRIVER) {
             let place = (result.pool.as_str(), result.device.as_str());
             let Some(card) = places.get(&place).copied() else { continue };
-            let amounts = cards.get(card).map(|it| consumed(result, it)).unwrap_or_default();
+            let amounts = cards.get(card).map(|it| it.held(result)).unwrap_or_default();
             if result.admin_access != Some(true) {
                 shares.push(HeldShare { card, holders: holders.clone(), amounts });
             }
         }
     }
     ClusterShares { cards, pods, shares }
-}
-
-/// Amounts that an allocation has of a card; all of it where they are not said.
-fn consumed(result: &DeviceRequestAllocationResult, card: &Card) -> Amounts {
-    let said = result.consumed_capacity.as_ref();
-    let amount = |(name, capacity): (&String, &CardCapacity)| {
-        let text = said.and_then(|said| said.get(name));
-        let amount = text.and_then(|text| quantity::whole_text(&text.0).ok());
-        (name.clone(), amount.unwrap_or(capacity.value))
-    };
-    card.capacities.iter().map(amount).collect()
-}
-
-/// Devices that claims may get, of whole pools of the newest generation.
-fn cards(slices: &[ResourceSlice]) -> Vec<Card> {
-    let mut pools: BTreeMap<&str, Vec<&ResourceSlice>> = BTreeMap::new();
-    for slice in slices.iter().filter(|slice| slice.spec.driver == DRIVER) {
-        pools.entry(&slice.spec.pool.name).or_default().push(slice);
-    }
-    let mut cards = Vec::new();
-    for (name, slices) in pools {
-        let newest = slices.iter().map(|slice| slice.spec.pool.generation).max();
-        let slices = slices.iter().filter(|it| Some(it.spec.pool.generation) == newest);
-        let slices: Vec<_> = slices.collect();
-        let is_whole = |slice: &ResourceSlice| {
-            usize::try_from(slice.spec.pool.resource_slice_count).ok() == Some(slices.len())
-        };
-        for slice in slices.iter().filter(|slice| is_whole(slice)) {
-            let Some(node) = &slice.spec.node_name else { continue };
-            let devices = slice.spec.devices.iter().flatten();
-            cards.extend(devices.filter_map(|device| card(node, name, device)));
-        }
-    }
-    cards
-}
-
-fn card(node: &str, pool: &str, device: &Device) -> Option<Card> {
-    let is_odd = device.taints.as_ref().is_some_and(|it| !it.is_empty())
-        || device.consumes_counters.as_ref().is_some_and(|it| !it.is_empty())
-        || device.binding_conditions.as_ref().is_some_and(|it| !it.is_empty())
-        || device.node_name.is_some()
-        || device.node_selector.is_some();
-    if is_odd {
-        return None;
-    }
-    let amount = |text: &Quantity| quantity::whole_text(&text.0).ok();
-    let mut capacities = BTreeMap::new();
-    for (name, capacity) in device.capacity.iter().flatten() {
-        let value = amount(&capacity.value)?;
-        let policy = capacity.request_policy.as_ref();
-        let default = policy.and_then(|it| it.default.as_ref()).map_or(Some(value), amount)?;
-        let range = policy.and_then(|it| it.valid_range.as_ref());
-        let values = policy.and_then(|it| it.valid_values.as_ref());
-        let optional = |it: &Option<Quantity>| match it {
-            Some(text) => amount(text).map(Some),
-            None => Some(None),
-        };
-        let allowed = match (range, values) {
-            (Some(range), _) => AllowedAmounts::Range {
-                least: amount(&range.min)?,
-                step: optional(&range.step)?,
-                most: optional(&range.max)?,
-            },
-            (None, Some(values)) => {
-                let mut values = values.iter().map(amount).collect::<Option<Vec<u64>>>()?;
-                values.sort_unstable();
-                AllowedAmounts::Values(values)
-            }
-            (None, None) => AllowedAmounts::Any,
-        };
-        capacities.insert(name.clone(), CardCapacity { value, default, allowed });
-    }
-    Some(Card {
-        node: node.to_owned(),
-        pool: pool.to_owned(),
-        device: device.name.clone(),
-        is_shared: device.allow_multiple_allocations == Some(true),
-        capacities,
-    })
 }
 
 /// A pod as what may hold shares.

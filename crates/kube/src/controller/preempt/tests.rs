@@ -7,11 +7,11 @@ use k8s_openapi::api::resource::v1::{ResourceClaim, ResourceSlice};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::card::{AllowedAmounts, Amounts, Card, CardCapacity, CardLoad};
 use super::decide::*;
 use super::read;
 use crate::claim::Ask;
 use crate::driver::DRIVER;
+use crate::offers::{AllowedAmounts, Amounts, Card, CardCapacity, CardLoad};
 use crate::yaml;
 
 fn amounts(memory: u64, cores: u64) -> Amounts {
@@ -24,6 +24,7 @@ fn card(node: usize, number: usize) -> Card {
         node: format!("n{node}"),
         pool: format!("n{node}"),
         device: format!("gpu-{number}"),
+        product: None,
         is_shared: true,
         capacities: BTreeMap::from([
             ("memory".to_owned(), capacity(8)),

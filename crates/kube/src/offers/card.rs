@@ -5,12 +5,16 @@
 
 use std::collections::BTreeMap;
 
+use k8s_openapi::api::resource::v1::DeviceRequestAllocationResult;
+
+use crate::quantity;
+
 /// Amounts by the name of a capacity.
-pub(super) type Amounts = BTreeMap<String, u64>;
+pub(crate) type Amounts = BTreeMap<String, u64>;
 
 /// Values that a claim may have of a capacity.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum AllowedAmounts {
+pub(crate) enum AllowedAmounts {
     Any,
     Range {
         least: u64,
@@ -23,11 +27,11 @@ pub(super) enum AllowedAmounts {
 
 /// Capacity of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct CardCapacity {
-    pub(super) value: u64,
+pub(crate) struct CardCapacity {
+    pub(crate) value: u64,
     /// Amount of a claim that says nothing.
-    pub(super) default: u64,
-    pub(super) allowed: AllowedAmounts,
+    pub(crate) default: u64,
+    pub(crate) allowed: AllowedAmounts,
 }
 
 impl CardCapacity {
@@ -52,24 +56,36 @@ impl CardCapacity {
 
 /// Device of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Card {
-    pub(super) node: String,
-    pub(super) pool: String,
-    pub(super) device: String,
+pub(crate) struct Card {
+    pub(crate) node: String,
+    pub(crate) pool: String,
+    pub(crate) device: String,
+    /// Name of the product, for people.
+    pub(crate) product: Option<String>,
     /// Whether several claims may have it.
-    pub(super) is_shared: bool,
-    pub(super) capacities: BTreeMap<String, CardCapacity>,
+    pub(crate) is_shared: bool,
+    pub(crate) capacities: BTreeMap<String, CardCapacity>,
+}
+
+/// Capacity for which a card is never for a claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum NotForIt {
+    /// It has no capacity of this name.
+    Unknown(String),
+    /// It has less than is asked, however empty it is.
+    TooSmall(String),
 }
 
 /// Part of a card that is taken.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct CardLoad {
+pub(crate) struct CardLoad {
     used: Amounts,
-    shares: usize,
+    /// Allocations that have a part of it.
+    pub(crate) shares: usize,
 }
 
 impl CardLoad {
-    pub(super) fn add(&mut self, amounts: &Amounts) {
+    pub(crate) fn add(&mut self, amounts: &Amounts) {
         self.shares += 1;
         for (name, amount) in amounts {
             let used = self.used.entry(name.clone()).or_default();
@@ -79,19 +95,44 @@ impl CardLoad {
 }
 
 impl Card {
-    /// Amounts that a claim consumes, of each capacity; none where the card is not for it.
-    pub(super) fn consumed(&self, asked: &Amounts) -> Option<Amounts> {
-        if asked.keys().any(|name| !self.capacities.contains_key(name)) {
-            return None;
+    /// Amounts that a claim consumes, of each capacity.
+    ///
+    /// # Errors
+    /// The capacity for which the card is not for it: one that it does not have, or less than is asked.
+    pub(crate) fn consumed(&self, asked: &Amounts) -> Result<Amounts, NotForIt> {
+        if let Some(name) = asked.keys().find(|&name| !self.capacities.contains_key(name)) {
+            return Err(NotForIt::Unknown(name.clone()));
         }
         let consumed = |(name, capacity): (&String, &CardCapacity)| {
-            Some((name.clone(), capacity.consumed(asked.get(name).copied())?))
+            let amount = capacity.consumed(asked.get(name).copied());
+            let amount = amount.filter(|&amount| amount <= capacity.value);
+            Ok((name.clone(), amount.ok_or_else(|| NotForIt::TooSmall(name.clone()))?))
         };
         self.capacities.iter().map(consumed).collect()
     }
 
+    /// Amounts that an allocation has of it; all of it where they are not said.
+    pub(crate) fn held(&self, result: &DeviceRequestAllocationResult) -> Amounts {
+        let said = result.consumed_capacity.as_ref();
+        let amount = |(name, capacity): (&String, &CardCapacity)| {
+            let text = said.and_then(|said| said.get(name));
+            let amount = text.and_then(|text| quantity::whole_text(&text.0).ok());
+            (name.clone(), amount.unwrap_or(capacity.value))
+        };
+        self.capacities.iter().map(amount).collect()
+    }
+
+    /// Amounts that are left of it.
+    pub(crate) fn free(&self, load: &CardLoad) -> Amounts {
+        let free = |(name, capacity): (&String, &CardCapacity)| {
+            let used = load.used.get(name).copied().unwrap_or(0);
+            (name.clone(), capacity.value.saturating_sub(used))
+        };
+        self.capacities.iter().map(free).collect()
+    }
+
     /// Whether a claim fits that consumes `amounts`.
-    pub(super) fn has_room(&self, load: &CardLoad, amounts: &Amounts) -> bool {
+    pub(crate) fn has_room(&self, load: &CardLoad, amounts: &Amounts) -> bool {
         (self.is_shared || load.shares == 0)
             && amounts.iter().all(|(name, amount)| {
                 let used = load.used.get(name).copied().unwrap_or(0);
