@@ -151,6 +151,7 @@ pub fn read_at(fd: &Descriptor, into: &mut [u8], offset: u64) -> Result<usize, E
 ///
 /// # Errors
 /// The kernel's.
+#[inline(never)]
 pub fn stat(path: &CStr) -> Result<libc::stat, Errno> {
     let mut raw = core::mem::MaybeUninit::<libc::stat>::zeroed();
     let into = raw.as_mut_ptr().expose_provenance();

@@ -51,6 +51,7 @@ fn decide() -> bool {
 /// Whether the process's container has a tenant.
 ///
 /// Cost: a system call.
+#[inline(never)]
 pub(crate) fn has_mounted_tenant() -> bool {
     kernel::stat(MOUNTED_TENANT).is_ok()
 }

@@ -41,6 +41,7 @@ impl DirectoryPath {
     }
 
     /// Appends `part`; false, and a path that is cut, when there is no room for it and its end.
+    #[inline(never)]
     fn push(&mut self, part: &[u8]) -> bool {
         let end = self.length.saturating_add(part.len());
         if end >= PATH_BYTES {
@@ -95,20 +96,17 @@ pub(crate) enum TenantPlace {
 /// Finds the tenant's directory.
 pub(crate) fn place() -> TenantPlace {
     let mut buffer = [0_u8; PATH_BYTES];
-    match env_path(TENANT, &mut buffer) {
-        EnvPath::Set(path) => {
-            let mut directory = DirectoryPath::new();
-            return match directory.push(path) {
-                true => TenantPlace::Owned(directory),
-                false => TenantPlace::TooLong(TENANT),
-            };
-        }
-        EnvPath::TooLong => return TenantPlace::TooLong(TENANT),
-        EnvPath::Unset => {}
-    }
     let mut directory = DirectoryPath::new();
-    if mode::has_mounted_tenant() && directory.push(mode::MOUNTED_TENANT.to_bytes()) {
-        return TenantPlace::Owned(directory);
+    let owned = match env_path(TENANT, &mut buffer) {
+        EnvPath::Set(path) => Some(path),
+        EnvPath::TooLong => return TenantPlace::TooLong(TENANT),
+        EnvPath::Unset => mode::has_mounted_tenant().then(|| mode::MOUNTED_TENANT.to_bytes()),
+    };
+    if let Some(path) = owned {
+        return match directory.push(path) {
+            true => TenantPlace::Owned(directory),
+            false => TenantPlace::TooLong(TENANT),
+        };
     }
     let fits = match env_path(PEER_TENANT, &mut buffer) {
         EnvPath::Set(path) => beside(path, &mut directory),
