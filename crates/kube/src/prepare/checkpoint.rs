@@ -35,6 +35,9 @@ pub(super) struct ClaimLine {
     pub(super) removing: bool,
     /// Ids of tenants that may be there, with their files.
     pub(super) ids: BTreeSet<String>,
+    /// Ids of its shares, by which a device plugin knows its devices again.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub(super) shares: BTreeSet<String>,
 }
 
 /// A file, as it turns out to be.

@@ -1,6 +1,6 @@
 //! Preparing and unpreparing: the effects, in their order. What is to be done is decided in [`super::plan`].
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::allocated::AllocatedClaim;
@@ -13,7 +13,7 @@ use super::plan::{self, ClaimPlan, PlannedTenant};
 use super::reason::{PrepareError, PrepareReason};
 use super::selinux::{self, LabelUse};
 use super::settings::PreloadBy;
-use super::spec::{self, PreparePlaces};
+use super::spec::{self, ContainerEdits, PreparePlaces};
 
 /// Prepares claims on one node.
 #[derive(Debug)]
@@ -47,6 +47,17 @@ pub struct PreparedShare {
     pub share_id: Option<String>,
     /// CDI devices: the card's own first, which brings its nodes and the driver's libraries.
     pub cdi_devices: Vec<String>,
+    /// The same as the last of them brings, for a runtime that knows no CDI.
+    pub edits: ContainerEdits,
+}
+
+/// A claim of this boot that may be on the node, wholly or in part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KnownClaim {
+    /// The claim's UID.
+    pub uid: String,
+    /// Ids of its shares; empty where the checkpoint was lost.
+    pub shares: BTreeSet<String>,
 }
 
 /// Answer for one claim that was to be taken back.
@@ -57,6 +68,9 @@ pub struct Unprepared {
     /// Done, or why not.
     pub result: Result<(), PrepareError>,
 }
+
+/// Tenants that were made for a claim, by request: their ids, and what a container is given of them.
+type MadeTenants = BTreeMap<String, (String, ContainerEdits)>;
 
 /// The checkpoint, as it is on the disk and as it is to be; under the lock.
 struct OpenCheckpoint {
@@ -103,27 +117,45 @@ impl<D: NodeDaemon, K: NodeDisk> PrepareCore<D, K> {
 
     /// Prepares claims, whether they are prepared already or not; one answer for each, in their order.
     pub fn prepare(&self, claims: &[AllocatedClaim]) -> Vec<PreparedClaim> {
-        let mut plans: Vec<_> = claims.iter().map(plan::of).collect();
+        let plans: Vec<_> = claims.iter().map(plan::of).collect();
+        let failed = |error: &PrepareError| vec![Err(error.clone()); claims.len()];
+        let mut made = Vec::new();
         if plans.iter().any(Result::is_ok) {
-            match self.announce(claims, &plans) {
+            made = match self.announce(claims, &plans) {
                 Ok(mut open) => {
-                    self.make_all(claims, &mut plans, &mut open.now);
+                    let made = self.make_all(claims, &plans, &mut open.now);
                     self.finish(&mut open.now);
                     // Where this fails, the file on the disk still names all there is, and perhaps more.
                     let _ = self.save(&mut open);
+                    made
                 }
-                Err(error) => {
-                    let made = plans.iter_mut().filter(|plan| plan.is_ok());
-                    made.for_each(|plan| *plan = Err(error.clone()));
-                }
-            }
+                Err(error) => failed(&error),
+            };
         }
-        let answers = claims.iter().zip(plans);
-        let answer = |(claim, plan): (&AllocatedClaim, Result<ClaimPlan, _>)| PreparedClaim {
-            uid: claim.uid.clone(),
-            result: plan.map(|plan| self.shares(claim, &plan)),
+        let mut made = made.into_iter();
+        let answer = |(claim, plan): (&AllocatedClaim, Result<ClaimPlan, PrepareError>)| {
+            let made = made.next();
+            let result = plan.and_then(|_| made.unwrap_or_else(|| Ok(MadeTenants::new())));
+            let result = result.map(|made| self.shares(claim, &made));
+            PreparedClaim { uid: claim.uid.clone(), result }
         };
-        answers.map(answer).collect()
+        claims.iter().zip(plans).map(answer).collect()
+    }
+
+    /// Claims of this boot that may be on the node, but for those that are to go.
+    ///
+    /// # Errors
+    /// Those of the checkpoint; [`PrepareReason::DaemonUnreachable`] where it was lost, and the daemon cannot be asked what there is.
+    pub fn known(&self) -> Result<Vec<KnownClaim>, PrepareError> {
+        let mut open = self.open()?;
+        self.save(&mut open)?;
+        if !open.now.is_whole {
+            let words =
+                "the checkpoint was made again, and no daemon answers that knows the tenants";
+            return Err(PrepareError::new(PrepareReason::DaemonUnreachable, words));
+        }
+        let known = open.now.claims.into_iter().filter(|(_, line)| !line.removing);
+        Ok(known.map(|(uid, line)| KnownClaim { uid, shares: line.shares }).collect())
     }
 
     /// Takes claims back, by their UIDs; one that is not known is taken back. Processes that still run in a tenant keep its
@@ -174,15 +206,16 @@ impl<D: NodeDaemon, K: NodeDisk> PrepareCore<D, K> {
         Ok(open.now.claims.values().filter(|line| line.removing).count())
     }
 
-    fn shares(&self, claim: &AllocatedClaim, plan: &ClaimPlan) -> Vec<PreparedShare> {
+    fn shares(&self, claim: &AllocatedClaim, made: &MadeTenants) -> Vec<PreparedShare> {
         let share = |share: &super::allocated::AllocatedShare| {
-            let tenant = plan.get(&share.request)?;
+            let (id, edits) = made.get(&share.request)?;
             Some(PreparedShare {
                 request: share.request.clone(),
                 pool: share.pool.clone(),
                 device: share.device.clone(),
                 share_id: share.share_id.clone(),
-                cdi_devices: vec![self.places.card(&share.gpu_uuid), ids::cdi_device(&tenant.id)],
+                cdi_devices: vec![self.places.card(&share.gpu_uuid), ids::cdi_device(id)],
+                edits: edits.clone(),
             })
         };
         claim.shares.iter().filter_map(share).collect()
@@ -202,41 +235,43 @@ impl<D: NodeDaemon, K: NodeDisk> PrepareCore<D, K> {
             line.name.clone_from(&claim.name);
             line.removing = false;
             line.ids.extend(plan.values().map(|tenant| tenant.id.clone()));
+            line.shares = claim.shares.iter().filter_map(|share| share.share_id.clone()).collect();
         }
         self.save(&mut open)?;
         Ok(open)
     }
 
+    /// Makes what is planned; one answer for each claim.
     fn make_all(
         &self,
         claims: &[AllocatedClaim],
-        plans: &mut [Result<ClaimPlan, PrepareError>],
+        plans: &[Result<ClaimPlan, PrepareError>],
         checkpoint: &mut ClaimCheckpoint,
-    ) {
-        let mut away = None;
-        for (claim, answer) in claims.iter().zip(plans) {
-            let Ok(plan) = answer else { continue };
+    ) -> Vec<Result<MadeTenants, PrepareError>> {
+        let mut away: Option<PrepareError> = None;
+        let mut answers = Vec::with_capacity(claims.len());
+        for (claim, plan) in claims.iter().zip(plans) {
             // A daemon that does not answer is waited for once.
-            let made = away.clone().map_or_else(|| self.make(plan), Err);
-            match made {
-                Ok(()) => {
-                    let wanted: BTreeSet<_> = plan.values().map(|tenant| &tenant.id).collect();
-                    if let Some(line) = checkpoint.claims.get_mut(&claim.uid) {
-                        // Of another allocation of the same claim. Where that fails the name stays, for a later call.
-                        line.ids.retain(|id| wanted.contains(id) || self.remove(id).is_err());
-                    }
+            let made = plan.as_ref().map_err(Clone::clone).and_then(|plan| {
+                let made = away.clone().map_or_else(|| self.make(plan), Err)?;
+                let wanted: BTreeSet<_> = plan.values().map(|tenant| &tenant.id).collect();
+                if let Some(line) = checkpoint.claims.get_mut(&claim.uid) {
+                    // Of another allocation of the same claim. Where that fails the name stays, for a later call.
+                    line.ids.retain(|id| wanted.contains(id) || self.remove(id).is_err());
                 }
-                Err(error) => {
-                    if error.reason == PrepareReason::DaemonUnreachable {
-                        away = Some(error.clone());
-                    }
-                    *answer = Err(error);
-                }
+                Ok(made)
+            });
+            if let Err(error) = &made
+                && error.reason == PrepareReason::DaemonUnreachable
+            {
+                away = Some(error.clone());
             }
+            answers.push(made);
         }
+        answers
     }
 
-    fn make(&self, plan: &ClaimPlan) -> Result<(), PrepareError> {
+    fn make(&self, plan: &ClaimPlan) -> Result<MadeTenants, PrepareError> {
         let library = &self.places.library;
         if !self.disk.is_file(library) {
             let words = format!("{} is not there; install Divvy's library", library.display());
@@ -246,7 +281,10 @@ impl<D: NodeDaemon, K: NodeDisk> PrepareCore<D, K> {
         if plan.values().any(|tenant| tenant.preload == PreloadBy::File) {
             self.make_preload()?;
         }
-        plan.values().try_for_each(|tenant| self.make_tenant(tenant))
+        let make = |(request, tenant): (&String, &PlannedTenant)| {
+            Ok((request.clone(), (tenant.id.clone(), self.make_tenant(tenant)?)))
+        };
+        plan.iter().map(make).collect()
     }
 
     /// The list of what to preload is written where it is not as it should be: containers have the one that is there.
@@ -274,7 +312,7 @@ impl<D: NodeDaemon, K: NodeDisk> PrepareCore<D, K> {
         })
     }
 
-    fn make_tenant(&self, tenant: &PlannedTenant) -> Result<(), PrepareError> {
+    fn make_tenant(&self, tenant: &PlannedTenant) -> Result<ContainerEdits, PrepareError> {
         let PlannedTenant { id, limits, preload } = tenant;
         let directory = match self.daemon.create(id, limits) {
             Err(error) if error.is_differs() => self.daemon.set(id, limits),
@@ -286,9 +324,10 @@ impl<D: NodeDaemon, K: NodeDisk> PrepareCore<D, K> {
         let cannot = |error: &dyn std::fmt::Display| {
             of_file(PrepareReason::CdiFailed, &path, "written", error)
         };
-        let text = spec::text(&self.places, id, Path::new(&directory), *preload)
-            .map_err(|error| cannot(&error))?;
-        replace(&self.disk, &path, text.as_bytes()).map_err(|error| cannot(&error))
+        let edits = spec::edits(&self.places, Path::new(&directory), *preload);
+        let text = spec::text(id, &edits).map_err(|error| cannot(&error))?;
+        replace(&self.disk, &path, text.as_bytes()).map_err(|error| cannot(&error))?;
+        Ok(edits)
     }
 
     /// Removes a tenant and its file.

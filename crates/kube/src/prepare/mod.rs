@@ -41,13 +41,13 @@ mod settings;
 mod socket;
 mod spec;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use self::allocated::{AllocatedClaim, AllocatedShare, DriverConfig, ParametersOf};
-pub use self::core::{PrepareCore, PreparedClaim, PreparedShare, Unprepared};
+pub use self::core::{KnownClaim, PrepareCore, PreparedClaim, PreparedShare, Unprepared};
 pub use self::daemon::{CardLimits, DaemonError, NodeDaemon, NodeTenantLimits};
 pub use self::disk::{HostDisk, NodeDisk};
 pub use self::reason::{PrepareError, PrepareReason};
 pub use self::selinux::selinux_enforces;
 pub use self::socket::DaemonSocket;
-pub use self::spec::{PreparePlaces, boot_id};
+pub use self::spec::{ContainerEdits, ContainerMount, PreparePlaces, boot_id};

@@ -78,6 +78,26 @@ pub(super) fn preload_text() -> String {
     format!("{LIBRARY}\n")
 }
 
+/// Things that a container is given of a tenant.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ContainerEdits {
+    /// Variables.
+    pub env: Vec<(String, String)>,
+    /// Mounts.
+    pub mounts: Vec<ContainerMount>,
+}
+
+/// A file or folder of the host in a container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContainerMount {
+    /// Where it is on the host.
+    pub host_path: PathBuf,
+    /// Where it is in the container.
+    pub container_path: String,
+    /// Whether the container may not write there.
+    pub is_read_only: bool,
+}
+
 /// A spec: <https://github.com/cncf-tags/container-device-interface/blob/main/SPEC.md>.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -104,31 +124,40 @@ struct CdiEdits<'a> {
 #[serde(rename_all = "camelCase")]
 struct CdiMount<'a> {
     host_path: &'a Path,
-    container_path: &'static str,
+    container_path: &'a str,
     options: [&'static str; 4],
 }
 
-/// Text of the spec of the tenant `id`, which lies in `directory`.
-pub(super) fn text(
+/// Things that a container is given of the tenant that lies in `directory`.
+pub(super) fn edits(
     places: &PreparePlaces,
-    id: &str,
     directory: &Path,
     preload: PreloadBy,
-) -> serde_json::Result<String> {
-    let mount = |host_path, container_path, access| CdiMount {
-        host_path,
-        container_path,
-        options: [access, "nosuid", "nodev", "bind"],
+) -> ContainerEdits {
+    let mount = |host_path: &Path, container_path: &str, is_read_only| ContainerMount {
+        host_path: host_path.to_owned(),
+        container_path: container_path.to_owned(),
+        is_read_only,
     };
-    let mut env = vec![format!("DIVVY_TENANT={TENANT}")];
-    let mut mounts = vec![mount(&places.library, LIBRARY, "ro")];
-    let list = places.preload();
+    let mut env = vec![("DIVVY_TENANT".to_owned(), TENANT.to_owned())];
+    let mut mounts = vec![mount(&places.library, LIBRARY, true)];
     match preload {
-        PreloadBy::File => mounts.push(mount(&list, PRELOAD, "ro")),
-        PreloadBy::Variable => env.push(format!("LD_PRELOAD={LIBRARY}")),
+        PreloadBy::File => mounts.push(mount(&places.preload(), PRELOAD, true)),
+        PreloadBy::Variable => env.push(("LD_PRELOAD".to_owned(), LIBRARY.to_owned())),
     }
-    mounts.push(mount(directory, TENANT, "rw"));
-    let container_edits = CdiEdits { env, mounts };
+    mounts.push(mount(directory, TENANT, false));
+    ContainerEdits { env, mounts }
+}
+
+/// Text of the spec of the tenant `id`.
+pub(super) fn text(id: &str, edits: &ContainerEdits) -> serde_json::Result<String> {
+    let mounts = edits.mounts.iter().map(|it| CdiMount {
+        host_path: &it.host_path,
+        container_path: &it.container_path,
+        options: [if it.is_read_only { "ro" } else { "rw" }, "nosuid", "nodev", "bind"],
+    });
+    let env = edits.env.iter().map(|(name, value)| format!("{name}={value}"));
+    let container_edits = CdiEdits { env: env.collect(), mounts: mounts.collect() };
     let devices = [CdiDevice { name: id, container_edits }];
     let spec = CdiSpec { cdi_version: CDI_VERSION, kind: ids::KIND, devices };
     Ok(serde_json::to_string_pretty(&spec)? + "\n")

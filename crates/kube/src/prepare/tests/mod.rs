@@ -18,26 +18,28 @@ use super::{
     NodeTenantLimits, ParametersOf, PrepareCore, PreparePlaces,
 };
 
-pub(super) const A: &str = "GPU-01010101-0101-0101-0101-010101010101";
-pub(super) const B: &str = "GPU-02020202-0202-0202-0202-020202020202";
+pub(crate) const A: &str = "GPU-01010101-0101-0101-0101-010101010101";
+pub(crate) const B: &str = "GPU-02020202-0202-0202-0202-020202020202";
 
 /// Tenants of a node, and failures of its daemon.
 #[derive(Debug, Default)]
-pub(super) struct FakeTenants {
-    pub(super) tenants: BTreeMap<String, NodeTenantLimits>,
-    pub(super) is_away: bool,
+pub(crate) struct FakeTenants {
+    pub(crate) tenants: BTreeMap<String, NodeTenantLimits>,
+    pub(crate) is_away: bool,
     /// Ids that it refuses.
-    pub(super) refused: BTreeSet<String>,
+    pub(crate) refused: BTreeSet<String>,
     /// Requests that it got.
-    pub(super) asked: u64,
+    pub(crate) asked: u64,
+    /// Tenants that it has made.
+    pub(crate) made: u64,
 }
 
 /// Effects that an instance has left before it is killed.
 #[derive(Clone, Debug)]
-pub(super) struct Life(Arc<AtomicU64>);
+pub(crate) struct Life(Arc<AtomicU64>);
 
 impl Life {
-    pub(super) fn of(effects: u64) -> Self {
+    pub(crate) fn of(effects: u64) -> Self {
         Self(Arc::new(AtomicU64::new(effects)))
     }
 
@@ -46,14 +48,14 @@ impl Life {
         self.0.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1)).is_ok()
     }
 
-    pub(super) fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         self.0.load(SeqCst) == 0
     }
 }
 
 /// One instance's way to the daemon.
 #[derive(Clone, Debug)]
-pub(super) struct FakeDaemon {
+pub(crate) struct FakeDaemon {
     tenants: Arc<Mutex<FakeTenants>>,
     life: Life,
 }
@@ -90,7 +92,10 @@ impl NodeDaemon for FakeDaemon {
         match all.tenants.get(id) {
             Some(there) if there != limits => return Err(refusal("differs")),
             Some(_) => {}
-            None => drop(all.tenants.insert(id.to_owned(), limits.clone())),
+            None => {
+                all.tenants.insert(id.to_owned(), limits.clone());
+                all.made += 1;
+            }
         }
         Ok(format!("/run/divvy/by-id/0/{id}"))
     }
@@ -114,10 +119,10 @@ impl NodeDaemon for FakeDaemon {
 
 /// The host's files, of which some cannot be written.
 #[derive(Clone, Debug)]
-pub(super) struct FakeDisk {
+pub(crate) struct FakeDisk {
     life: Life,
     /// Folder in which nothing can be written or removed, and the system's number of why.
-    pub(super) broken: Option<(PathBuf, i32)>,
+    pub(crate) broken: Option<(PathBuf, i32)>,
 }
 
 impl FakeDisk {
@@ -180,16 +185,16 @@ impl NodeDisk for FakeDisk {
 
 /// A node of a test's own, gone afterwards.
 #[derive(Debug)]
-pub(super) struct FakeNode {
+pub(crate) struct FakeNode {
     base: PathBuf,
-    pub(super) places: PreparePlaces,
-    pub(super) tenants: Arc<Mutex<FakeTenants>>,
+    pub(crate) places: PreparePlaces,
+    pub(crate) tenants: Arc<Mutex<FakeTenants>>,
 }
 
-pub(super) type FakeCore = PrepareCore<FakeDaemon, FakeDisk>;
+pub(crate) type FakeCore = PrepareCore<FakeDaemon, FakeDisk>;
 
 impl FakeNode {
-    pub(super) fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         static NODES: AtomicU64 = AtomicU64::new(0);
         let number = NODES.fetch_add(1, SeqCst);
         let own = format!("divvy-prepare-{name}-{}-{number}", std::process::id());
@@ -206,17 +211,17 @@ impl FakeNode {
         Self { base, places, tenants: Arc::default() }
     }
 
-    pub(super) fn core(&self) -> FakeCore {
+    pub(crate) fn core(&self) -> FakeCore {
         self.living(&Life::of(u64::MAX))
     }
 
     /// An instance that is killed after some effects.
-    pub(super) fn living(&self, life: &Life) -> FakeCore {
+    pub(crate) fn living(&self, life: &Life) -> FakeCore {
         self.on(FakeDisk { life: life.clone(), broken: None })
     }
 
     /// An instance whose `folder` fails.
-    pub(super) fn failing(&self, folder: &Path, errno: i32) -> FakeCore {
+    pub(crate) fn failing(&self, folder: &Path, errno: i32) -> FakeCore {
         let broken = Some((folder.to_owned(), errno));
         self.on(FakeDisk { life: Life::of(u64::MAX), broken })
     }
@@ -226,26 +231,26 @@ impl FakeNode {
         PrepareCore::with_disk(self.places.clone(), daemon, disk)
     }
 
-    pub(super) fn known(&self) -> MutexGuard<'_, FakeTenants> {
+    pub(crate) fn known(&self) -> MutexGuard<'_, FakeTenants> {
         self.tenants.lock().unwrap()
     }
 
     /// Ids of tenants.
-    pub(super) fn ids(&self) -> BTreeSet<String> {
+    pub(crate) fn ids(&self) -> BTreeSet<String> {
         self.known().tenants.keys().cloned().collect()
     }
 
     /// Names in the CDI folder.
-    pub(super) fn files(&self) -> BTreeSet<String> {
+    pub(crate) fn files(&self) -> BTreeSet<String> {
         HostDisk.names(&self.places.cdi).unwrap().into_iter().collect()
     }
 
-    pub(super) fn spec(&self, id: &str) -> Value {
+    pub(crate) fn spec(&self, id: &str) -> Value {
         serde_json::from_slice(&std::fs::read(self.places.cdi_file(id)).unwrap()).unwrap()
     }
 
     /// UIDs in the checkpoint.
-    pub(super) fn claims(&self) -> Vec<String> {
+    pub(crate) fn claims(&self) -> Vec<String> {
         let bytes = std::fs::read(self.places.checkpoint()).unwrap();
         let checkpoint: Value = serde_json::from_slice(&bytes).unwrap();
         checkpoint["claims"].as_object().unwrap().keys().cloned().collect()
@@ -253,7 +258,7 @@ impl FakeNode {
 
     /// Asserts that exactly these claims are on the node, each whole.
     #[track_caller]
-    pub(super) fn assert_holds(&self, claims: &[&AllocatedClaim]) {
+    pub(crate) fn assert_holds(&self, claims: &[&AllocatedClaim]) {
         let plans: Vec<_> = claims.iter().map(|claim| super::plan::of(claim).unwrap()).collect();
         let ids: BTreeSet<String> =
             plans.iter().flat_map(|plan| plan.values()).map(|it| it.id.clone()).collect();
@@ -277,7 +282,7 @@ impl Drop for FakeNode {
 }
 
 /// A claim with one share of A.
-pub(super) fn claim(uid: &str) -> AllocatedClaim {
+pub(crate) fn claim(uid: &str) -> AllocatedClaim {
     AllocatedClaim {
         uid: uid.to_owned(),
         namespace: "team".to_owned(),
@@ -287,7 +292,7 @@ pub(super) fn claim(uid: &str) -> AllocatedClaim {
     }
 }
 
-pub(super) fn share(request: &str, gpu_uuid: &str, share_id: &str) -> AllocatedShare {
+pub(crate) fn share(request: &str, gpu_uuid: &str, share_id: &str) -> AllocatedShare {
     AllocatedShare {
         request: request.to_owned(),
         pool: "node".to_owned(),
@@ -299,7 +304,7 @@ pub(super) fn share(request: &str, gpu_uuid: &str, share_id: &str) -> AllocatedS
     }
 }
 
-pub(super) fn parameters(of: ParametersOf, fields: &Value) -> DriverConfig {
+pub(crate) fn parameters(of: ParametersOf, fields: &Value) -> DriverConfig {
     let mut parameters = json!({ "apiVersion": "divvy.dev/v1", "kind": "Share" });
     parameters.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
     DriverConfig { of, requests: Vec::new(), parameters }
@@ -307,7 +312,7 @@ pub(super) fn parameters(of: ParametersOf, fields: &Value) -> DriverConfig {
 
 /// The answers of a core for `claims`, all of which it prepares.
 #[track_caller]
-pub(super) fn prepared(
+pub(crate) fn prepared(
     core: &FakeCore,
     claims: &[AllocatedClaim],
 ) -> Vec<Vec<super::PreparedShare>> {
@@ -316,7 +321,7 @@ pub(super) fn prepared(
 }
 
 #[track_caller]
-pub(super) fn unprepared(core: &FakeCore, uids: &[&str]) {
+pub(crate) fn unprepared(core: &FakeCore, uids: &[&str]) {
     let uids: Vec<String> = uids.iter().map(|uid| (*uid).to_owned()).collect();
     for answer in core.unprepare(&uids) {
         answer.result.unwrap_or_else(|error| panic!("{}: {error}", answer.uid));
