@@ -9,7 +9,7 @@
 //! Promises: every call is answered in a bounded time with one answer for each claim; nothing is kept here between calls, so
 //! an agent that is killed and started again serves as before.
 //!
-//! Does not say which cards there are, nor publish them.
+//! Sockets are [`server`]'s for the device plugin too. Does not say which cards there are, nor publish them.
 
 mod authority;
 mod dra;
@@ -30,4 +30,6 @@ pub use self::paths::KubeletSockets;
 pub use self::plugin::{CALL_PATIENCE, NodePlugin};
 pub use self::registration::REGISTERED;
 pub use self::server::serve;
+pub(crate) use self::server::{ServedSocket, serve_socket};
+pub(crate) use self::socket::PinnedFile;
 pub use self::state::{AgentCondition, AgentState};

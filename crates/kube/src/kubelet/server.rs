@@ -3,7 +3,7 @@
 //! The service is bound before the registration, which is what the kubelet waits for; at the end the registration goes
 //! first, so that no call comes to a socket that is closing.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -72,27 +72,22 @@ where
         .add_service(HealthV1Alpha1::new(health))
         .add_service(AgentServer::new(state.clone()));
 
-    let (mut service, service_file) = start(&sockets.service, routes).await?;
+    let mut service = serve_socket(&sockets.service, routes).await?;
     let routes = Routes::new(RegistrationServer::new(registration));
-    let (mut registration, registration_file) = start(&sockets.registration, routes).await?;
+    let mut registration = serve_socket(&sockets.registration, routes).await?;
     log.say(&format!("serves on {}", sockets.service.display()));
     log.say(&format!("waits for the kubelet at {}", sockets.registration.display()));
 
     let mut ended = ending;
     let failed = tokio::select! {
         _ = ended.wait_for(|is_ending| *is_ending) => None,
-        result = &mut service.task => Some(format!("a server has ended: {result:?}")),
-        result = &mut registration.task => Some(format!("a server has ended: {result:?}")),
-        path = lost([&service_file, &registration_file]) => {
-            Some(format!("{path} was removed, or is another's; to be bound again by a new agent"))
-        }
+        words = lost([&service, &registration]) => Some(words),
     };
     if let Some(words) = failed {
         return Err(words);
     }
     state.set(REGISTERED, false, "the agent ends");
-    drop(registration_file);
-    registration.stop.send_replace(true);
+    registration.stop();
     service.stop.send_replace(true);
     let patience = plugin.patience();
     if timeout(patience, plugin.idle()).await.is_err() {
@@ -100,16 +95,23 @@ where
     }
     let closed = async { tokio::join!(&mut registration.task, &mut service.task) };
     let _ = timeout(LAST_WORDS, closed).await;
-    drop(service_file);
     Ok(())
 }
 
-/// Waits until one of the sockets cannot be found any more by who looks for it; its path.
-async fn lost(files: [&socket::SocketFile; 2]) -> String {
+/// Waits until one of the servers has ended, or its socket cannot be found any more by who looks for it; in words.
+async fn lost(sockets: [&ServedSocket; 2]) -> String {
     loop {
         tokio::time::sleep(LOOK_AGAIN).await;
-        if let Some(file) = files.iter().find(|file| !file.is_there()) {
-            return file.path().display().to_string();
+        for socket in sockets {
+            let path = socket.path.display();
+            if socket.has_ended() {
+                return format!("the server of {path} has ended");
+            }
+            if !socket.is_there() {
+                return format!(
+                    "{path} was removed, or is another's; to be bound again by a new agent"
+                );
+            }
         }
     }
 }
@@ -120,20 +122,56 @@ fn text(path: &Path) -> Result<String, String> {
     text.map(str::to_owned).ok_or_else(words)
 }
 
-/// A server of one socket.
-struct Serving {
+/// A server of one socket, which ends with this.
+#[derive(Debug)]
+pub(crate) struct ServedSocket {
+    path: PathBuf,
     task: tokio::task::JoinHandle<Result<(), tonic::transport::Error>>,
     /// Has it take no more connections, and end when those there are have closed.
     stop: watch::Sender<bool>,
+    file: Option<socket::SocketFile>,
 }
 
-impl Drop for Serving {
+impl Drop for ServedSocket {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-async fn start(path: &Path, routes: Routes) -> Result<(Serving, socket::SocketFile), String> {
+impl ServedSocket {
+    /// Its path.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether its path still leads here.
+    pub(crate) fn is_there(&self) -> bool {
+        self.file.as_ref().is_some_and(socket::SocketFile::is_there)
+    }
+
+    /// Whether its server has ended by itself.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.task.is_finished()
+    }
+
+    /// Removes the socket, and has the server end when its connections have closed.
+    fn stop(&mut self) {
+        self.file = None;
+        self.stop.send_replace(true);
+    }
+
+    /// Ends it, with so much time for its connections.
+    pub(crate) async fn end(mut self, patience: Duration) {
+        self.stop();
+        let _ = timeout(patience, &mut self.task).await;
+    }
+}
+
+/// Serves on a socket.
+///
+/// # Errors
+/// In words, where it cannot be bound.
+pub(crate) async fn serve_socket(path: &Path, routes: Routes) -> Result<ServedSocket, String> {
     let (listener, file) = socket::bind(path).await?;
     let (stop, mut stopped) = watch::channel(false);
     let server = Server::builder().add_routes(routes);
@@ -142,5 +180,5 @@ async fn start(path: &Path, routes: Routes) -> Result<(Serving, socket::SocketFi
     let task = tokio::spawn(server.serve_with_incoming_shutdown(incoming, async move {
         let _ = stopped.wait_for(|is_stopped| *is_stopped).await;
     }));
-    Ok((Serving { task, stop }, file))
+    Ok(ServedSocket { path: path.to_owned(), task, stop, file: Some(file) })
 }

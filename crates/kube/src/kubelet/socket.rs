@@ -8,19 +8,48 @@ use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::ErrorKind;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use nix::fcntl::OFlag;
 use tokio::net::{UnixListener, UnixStream};
 
-/// A bound socket's file.
+/// A file, known from another that takes its path.
 #[derive(Debug)]
-pub(super) struct SocketFile {
+pub(crate) struct PinnedFile {
     path: PathBuf,
-    /// Device and inode, by which it is known from one of another instance.
+    /// Device and inode.
     identity: (u64, u64),
     /// The file itself, though not open for anything: as long as this is held, no other gets its inode.
-    _pin: File,
+    pin: File,
 }
+
+impl PinnedFile {
+    /// The file that is at `path`.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(crate) fn of(path: &Path) -> std::io::Result<Self> {
+        let flags = (OFlag::O_PATH | OFlag::O_NOFOLLOW).bits();
+        let pin = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+        let found = pin.metadata()?;
+        Ok(Self { path: path.to_owned(), identity: (found.dev(), found.ino()), pin })
+    }
+
+    /// How long it has been there, by the clock; none where that cannot be.
+    pub(crate) fn age(&self) -> Option<Duration> {
+        self.pin.metadata().ok()?.modified().ok()?.elapsed().ok()
+    }
+
+    /// Whether the path still leads here.
+    pub(crate) fn is_there(&self) -> bool {
+        let found = fs::symlink_metadata(&self.path);
+        found.is_ok_and(|found| (found.dev(), found.ino()) == self.identity)
+    }
+}
+
+/// A bound socket's file, which is removed with this.
+#[derive(Debug)]
+pub(super) struct SocketFile(PinnedFile);
 
 /// Binds `path`, in a folder that is made.
 ///
@@ -54,29 +83,21 @@ pub(super) async fn bind(path: &Path) -> Result<(UnixListener, SocketFile), Stri
     let listener = UnixListener::bind(path).map_err(cannot)?;
     // The kubelet is root; nobody else is to ask.
     fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(cannot)?;
-    let flags = (OFlag::O_PATH | OFlag::O_NOFOLLOW).bits();
-    let _pin = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(cannot)?;
-    let found = _pin.metadata().map_err(cannot)?;
-    let file = SocketFile { path: path.to_owned(), identity: (found.dev(), found.ino()), _pin };
-    Ok((listener, file))
+    let file = PinnedFile::of(path).map_err(cannot)?;
+    Ok((listener, SocketFile(file)))
 }
 
 impl SocketFile {
-    pub(super) fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// Whether the path still leads here.
     pub(super) fn is_there(&self) -> bool {
-        let found = fs::symlink_metadata(&self.path);
-        found.is_ok_and(|found| (found.dev(), found.ino()) == self.identity)
+        self.0.is_there()
     }
 }
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
         if self.is_there() {
-            let _ = fs::remove_file(&self.path);
+            let _ = fs::remove_file(&self.0.path);
         }
     }
 }
