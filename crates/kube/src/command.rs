@@ -15,13 +15,14 @@ use clap::{Parser, Subcommand};
 use divvy_policy::size::{self, Limit};
 use serde::Serialize;
 
-use crate::agent::{self, AgentArgs, AgentFailure};
+use crate::agent::{self, AgentAnswer, AgentArgs, AgentFailure};
 use crate::controller::{self, ControllerArgs, ControllerFailure};
 use crate::convert::{self, Converted, DocumentReport, Options};
 use crate::document::Outcome;
 use crate::event::escaped;
 use crate::explain::{self, ExplainArgs};
 use crate::note::Level;
+use crate::plugin::{self, PluginArgs};
 
 /// Exit codes, as `divvy` has them.
 const REFUSED: u8 = 1;
@@ -43,6 +44,7 @@ enum Command {
     Controller(ControllerArgs),
     Convert(ConvertArgs),
     Explain(ExplainArgs),
+    Plugin(PluginArgs),
 }
 
 /// Convert HAMi's manifests to resource claims.
@@ -105,8 +107,9 @@ impl From<anyhow::Error> for Ended {
 /// The program.
 pub fn main() -> ExitCode {
     let ended = match Cli::try_parse() {
-        Ok(Cli { command: Command::Agent(args) }) => agent(&args),
+        Ok(Cli { command: Command::Agent(args) }) => answered(agent::run(&args)),
         Ok(Cli { command: Command::Controller(args) }) => controller(&args),
+        Ok(Cli { command: Command::Plugin(args) }) => answered(plugin::run(&args)),
         Ok(Cli { command: Command::Convert(args) }) => run(&args),
         Ok(Cli { command: Command::Explain(args) }) => explain(&args),
         Err(error) if error.use_stderr() => {
@@ -130,8 +133,8 @@ pub fn main() -> ExitCode {
     }
 }
 
-fn agent(args: &AgentArgs) -> Result<u8, Ended> {
-    let answer = agent::run(args).map_err(|failure| match failure {
+fn answered(answer: Result<AgentAnswer, AgentFailure>) -> Result<u8, Ended> {
+    let answer = answer.map_err(|failure| match failure {
         AgentFailure::Usage(words) => usage(words),
         AgentFailure::Failed(words) => Ended { code: FAILED, words },
     })?;

@@ -1,7 +1,8 @@
-//! Divvy in Kubernetes, which is the program `divvy-kube`: the converter of HAMi's manifests to claims, the [`controller`] of a cluster, and
-//! the agent of a node:
-//! [`kubelet`] has its sockets, [`cluster`] speaks to the API server, [`cards`] knows the node's cards, [`prepare`] makes the node
-//! ready for a claim; and the words for why a pod waits, [`explain`].
+//! Divvy in Kubernetes, which is the program `divvy-kube`: the converter of HAMi's manifests to claims, two that sell a node's cards,
+//! the [`controller`] of a cluster, and the words for why a pod waits, [`explain`].
+//!
+//! The agent of a node prepares claims, the [`plugin`] is for clusters without them: [`kubelet`] has the agent's sockets, [`cluster`]
+//! speaks to the API server, [`cards`] knows the node's cards, [`prepare`] makes the node ready for a claim.
 //!
 //! Promises: `#![forbid(unsafe_code)]`; exit codes are those of `divvy`; an error names the value and the fix.
 //!
@@ -28,10 +29,12 @@ mod kinds;
 pub mod kubelet;
 mod note;
 mod offers;
+mod plugin;
 mod pod;
 pub mod prepare;
 mod quantity;
 mod request;
+mod seller;
 #[cfg(test)]
 mod tests;
 mod yaml;

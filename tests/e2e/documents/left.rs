@@ -57,6 +57,11 @@ pub(crate) const LEFT: &[Left] = &[
         "needs an API server; cargo xtask test kube",
     ),
     left("docs/guide/kubernetes-pods.md", &["chcon"], "needs SELinux; pods/odd.rs gives labels"),
+    left(
+        "docs/guide/kubernetes-plugin.md",
+        &["NODE_NAME=n1 divvy kube plugin", "kubectl"],
+        "needs a kubelet; cargo xtask test kube, crates/kube/tests/plugin.rs",
+    ),
     left("docs/guide/oversubscribe.md", &["divvy "], "needs more than a card; handovers.rs"),
     left("docs/guide/recipes.md", &["divvy cdi", "podman run"], "documents/podman.rs"),
     left("docs/guide/recipes.md", &["srun"], "documents/slurm.rs"),

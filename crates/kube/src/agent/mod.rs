@@ -19,7 +19,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 pub(crate) use self::args::AgentArgs;
-use self::ready::AgentAnswer;
+pub(crate) use self::ready::{AgentAnswer, ask as ask_ready};
 use crate::cards::{CardBook, CardHealth, CardWatch, NodeCard, NodeCards};
 use crate::cluster::{ClaimSource, Cluster, ClusterState, KubeClaims, connect};
 use crate::driver::DRIVER;
@@ -28,6 +28,7 @@ use crate::kubelet::{self, AgentState, KubeletSockets, NodePlugin};
 use crate::prepare::{
     DaemonSocket, NodeDaemon, NodeDisk, PrepareCore, PreparePlaces, boot_id, selinux_enforces,
 };
+use crate::seller::{Seller, SellerLock};
 
 /// Threads for what blocks: the core's one, and looks at names.
 const BLOCKING_THREADS: usize = 4;
@@ -57,7 +58,7 @@ pub(crate) fn run(args: &AgentArgs) -> Result<AgentAnswer, AgentFailure> {
     let runtime = runtime.map_err(failed("the runtime cannot be made"))?;
     let answer = runtime.block_on(async {
         if args.ready {
-            return Ok(ready::ask(&sockets.service, args.json).await);
+            return Ok(ask_ready("agent", &sockets.service, args.json).await);
         }
         serve(args, &sockets).await.map(|()| AgentAnswer::default())
     });
@@ -66,7 +67,8 @@ pub(crate) fn run(args: &AgentArgs) -> Result<AgentAnswer, AgentFailure> {
     answer
 }
 
-fn failed<E: std::fmt::Display>(what: &str) -> impl Fn(E) -> AgentFailure {
+/// A failure in these words.
+pub(crate) fn failed<E: std::fmt::Display>(what: &str) -> impl Fn(E) -> AgentFailure {
     move |error| AgentFailure::Failed(format!("{what}: {error}"))
 }
 
@@ -82,6 +84,7 @@ async fn serve(args: &AgentArgs, sockets: &KubeletSockets) -> Result<(), AgentFa
         absolute(flag, path)?;
     }
     let client = connect().await.map_err(AgentFailure::Failed)?;
+    let _seller = SellerLock::take(&args.state, Seller::Agent).map_err(AgentFailure::Failed)?;
     let places = PreparePlaces {
         state: args.state.clone(),
         cdi: args.cdi.clone(),
@@ -113,6 +116,20 @@ async fn serve(args: &AgentArgs, sockets: &KubeletSockets) -> Result<(), AgentFa
     };
     let plugin = Arc::new(plugin);
 
+    let ending = told_to_end(&log)?;
+    tokio::spawn(sweep(plugin.clone()));
+    log.say(&format!("agent of {DRIVER} on node {node}, pid {}", std::process::id()));
+    let served = kubelet::serve(sockets, plugin, state, ending).await;
+    served.map_err(AgentFailure::Failed)?;
+    log.say("ended");
+    Ok(())
+}
+
+/// Turns true when the process is told to end.
+///
+/// # Errors
+/// [`AgentFailure::Failed`].
+pub(crate) fn told_to_end(log: &EventLog) -> Result<watch::Receiver<bool>, AgentFailure> {
     let (ending_tx, ending) = watch::channel(false);
     let mut terminate = signal(SignalKind::terminate()).map_err(failed("SIGTERM"))?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(failed("SIGINT"))?;
@@ -127,15 +144,14 @@ async fn serve(args: &AgentArgs, sockets: &KubeletSockets) -> Result<(), AgentFa
         ));
         ending_tx.send_replace(true);
     });
-    tokio::spawn(sweep(plugin.clone()));
-    log.say(&format!("agent of {DRIVER} on node {node}, pid {}", std::process::id()));
-    let served = kubelet::serve(sockets, plugin, state, ending).await;
-    served.map_err(AgentFailure::Failed)?;
-    log.say("ended");
-    Ok(())
+    Ok(ending)
 }
 
-fn absolute(flag: &str, path: &Path) -> Result<(), AgentFailure> {
+/// Refuses a path that is not the same on the host.
+///
+/// # Errors
+/// [`AgentFailure::Usage`].
+pub(crate) fn absolute(flag: &str, path: &Path) -> Result<(), AgentFailure> {
     if path.is_absolute() {
         return Ok(());
     }

@@ -1,4 +1,4 @@
-//! Readiness: asks the agent that runs, on the socket that the kubelet calls.
+//! Readiness: asks the agent that runs, on the socket that the kubelet calls; or the device plugin, on one of its own.
 //!
 //! No file says so, for one outlives an agent that was killed; nor a port, which others could reach.
 
@@ -39,8 +39,8 @@ struct ReadyCondition {
     message: String,
 }
 
-/// Asks the agent on the socket `service`.
-pub(super) async fn ask(service: &Path, json: bool) -> AgentAnswer {
+/// Asks who is called so, on the socket `service`.
+pub(crate) async fn ask(who: &str, service: &Path, json: bool) -> AgentAnswer {
     let answer = match timeout(PATIENCE, state(service)).await {
         Ok(answer) => answer,
         Err(_) => Err(format!("no answer within {PATIENCE:?}")),
@@ -59,7 +59,7 @@ pub(super) async fn ask(service: &Path, json: bool) -> AgentAnswer {
         Err(why) => ReadyReport {
             schema: 1,
             ready: false,
-            error: Some(format!("no agent answers on {}: {why}", service.display())),
+            error: Some(format!("no {who} answers on {}: {why}", service.display())),
             pid: None,
             conditions: Vec::new(),
         },

@@ -21,6 +21,7 @@ mod claims;
 mod connect;
 mod events;
 mod instance;
+mod look;
 mod node;
 mod options;
 mod pace;
@@ -37,11 +38,12 @@ pub use self::claims::{ClaimSource, KubeClaims, allocated};
 pub(crate) use self::connect::connect;
 pub(crate) use self::events::send as send_events;
 pub use self::events::{ClusterEvent, EventObject, EventQueue};
+pub use self::look::look_for_plugin;
 pub use self::options::{ClusterOptions, ClusterState, SLOTS};
 pub use self::pace::ClusterTimes;
 pub(crate) use self::pace::jittered;
 pub use self::run::ClusterTask;
-pub use self::verdict::{NodeReason, NodeRefusal, NodeVerdict};
+pub use self::verdict::{NodeReason, NodeRefusal, NodeVerdict, PluginNode};
 use crate::cards::CardBook;
 
 /// Cluster's side of the agent.

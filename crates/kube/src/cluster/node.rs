@@ -12,13 +12,17 @@ use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::resource::v1::ResourceSlice;
 
 use super::runtime;
-use super::verdict::{NodeReason, NodeRefusal, NodeVerdict};
+use super::verdict::{NodeReason, NodeRefusal, NodeVerdict, PluginNode};
 use crate::quantity;
 
 /// Extended resources of plugins that hand out NVIDIA's cards.
 const SOLD: [&str; 2] = ["nvidia.com/gpu", "nvidia.com/gpu.shared"];
 /// Beginning of those that are instances of partitioned cards.
 const SOLD_INSTANCES: &str = "nvidia.com/mig-";
+/// Beginning of those that our own device plugin sells.
+const SOLD_BY_OURS: &str = "divvy.dev/gpu-";
+/// First version of a kubelet that gives the runtime the CDI devices of a device plugin without a gate.
+const KUBELET_WITH_CDI: (u32, u32) = (1, 29);
 /// Attributes, of whichever driver, that say which card a device is.
 const CARD_ATTRIBUTES: [&str; 2] = ["uuid", "parentUUID"];
 /// First version of Kubernetes that has what we publish, and the first that needs no gate for it.
@@ -41,7 +45,9 @@ impl NodeFacts {
         let info = status.node_info.unwrap_or_default();
         let mut sold = BTreeMap::new();
         for (name, amount) in status.capacity.into_iter().chain(status.allocatable).flatten() {
-            let sells = SOLD.contains(&name.as_str()) || name.starts_with(SOLD_INSTANCES);
+            let sells = SOLD.contains(&name.as_str())
+                || name.starts_with(SOLD_INSTANCES)
+                || name.starts_with(SOLD_BY_OURS);
             // An amount that is not understood is some.
             if sells && quantity::whole_text(&amount.0) != Ok(0) {
                 sold.insert(name, amount.0);
@@ -68,11 +74,26 @@ impl NodeFacts {
             return refuse(NodeReason::KubeletTooOld, words);
         }
         let (name, amount) = self.sold.first_key_value()?;
-        let words = format!(
-            "node {node}: a device plugin (NVIDIA's, or HAMi's) sells {name}: {amount} there, and would give the same cards \
-             away twice: take that plugin off the node, which this agent sees some minutes later"
-        );
-        refuse(NodeReason::SoldByPlugin, words)
+        let whose = match name.starts_with(SOLD_BY_OURS) {
+            true => "`divvy-kube plugin`",
+            false => "a device plugin (NVIDIA's, or HAMi's)",
+        };
+        refuse(NodeReason::SoldByPlugin, sold_twice(node, whose, name, amount))
+    }
+
+    /// The node, as our own device plugin needs to know it.
+    pub(super) fn for_plugin(&self, node: &str) -> PluginNode {
+        let others = self.sold.iter().find(|(name, _)| !name.starts_with(SOLD_BY_OURS));
+        let refusal = others.map(|(name, amount)| NodeRefusal {
+            reason: NodeReason::SoldByPlugin,
+            words: sold_twice(node, "a device plugin (NVIDIA's, or HAMi's)", name, amount),
+        });
+        let kubelet = runtime::version(&self.kubelet);
+        // A runtime that reads CDI files only if it is told to may not have been.
+        let is_sure =
+            runtime::judge(&self.runtime, &[]).is_ok() && runtime::note(&self.runtime).is_none();
+        let has_cdi = is_sure && kubelet.is_some_and(|version| version >= KUBELET_WITH_CDI);
+        PluginNode { refusal, has_cdi }
     }
 
     fn notes(&self) -> Vec<String> {
@@ -88,6 +109,13 @@ impl NodeFacts {
         }
         notes
     }
+}
+
+fn sold_twice(node: &str, whose: &str, name: &str, amount: &str) -> String {
+    format!(
+        "node {node}: {whose} sells {name}: {amount} there, and would give the same cards away twice: take that plugin off the \
+         node, which is seen some minutes later"
+    )
 }
 
 impl NodeVerdict {
@@ -178,12 +206,40 @@ mod tests {
             (json!({ "nvidia.com/gpu.shared": "16" }), true),
             (json!({ "nvidia.com/mig-1g.18gb": "7" }), true),
             (json!({ "nvidia.com/gpu": "many" }), true),
+            (json!({ "divvy.dev/gpu-8g-30c": "3" }), true),
+            (json!({ "divvy.dev/gpu-8g-30c": "0" }), false),
             (json!({ "nvidia.com/gpumem": "80000", "amd.com/gpu": "8" }), false),
         ] {
             let facts = node("cri-o://1.30.0", "v1.37.0", &resources);
             let expected = sold.then_some(NodeReason::SoldByPlugin);
             assert_eq!(reason(&facts), expected, "{resources}");
         }
+    }
+
+    #[test]
+    fn our_plugin_gives_cdi_devices_where_they_surely_reach_the_runtime() {
+        let none = json!({});
+        for (runtime, kubelet, has_cdi) in [
+            ("containerd://2.1.0", "v1.31.4", true),
+            ("containerd://2.1.0", "v1.29.0", true),
+            ("containerd://2.1.0", "v1.28.9", false),
+            ("containerd://1.7.27", "v1.33.0", false),
+            ("containerd://1.6.20", "v1.33.0", false),
+            ("cri-o://1.30.0", "v1.30.0+k3s", true),
+            ("docker://28.0.0", "v1.30.0", false),
+            ("", "", false),
+        ] {
+            let plugin = node(runtime, kubelet, &none).for_plugin("n1");
+            assert_eq!(plugin, PluginNode { refusal: None, has_cdi }, "{runtime} {kubelet}");
+        }
+        let sold = json!({ "divvy.dev/gpu-8g-30c": "3", "nvidia.com/gpu": "8" });
+        let refusal =
+            node("containerd://2.1.0", "v1.31.4", &sold).for_plugin("n1").refusal.unwrap();
+        assert_eq!(refusal.reason, NodeReason::SoldByPlugin);
+        assert!(refusal.words.contains("nvidia.com/gpu: 8"), "{}", refusal.words);
+        let own = json!({ "divvy.dev/gpu-8g-30c": "3" });
+        assert_eq!(node("containerd://2.1.0", "v1.31.4", &own).for_plugin("n1").refusal, None);
+        assert!(PluginNode::default().refusal.is_some(), "refused until it was looked at");
     }
 
     #[test]

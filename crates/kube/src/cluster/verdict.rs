@@ -24,6 +24,15 @@ pub struct NodeRefusal {
     pub words: String,
 }
 
+/// Node, as our own device plugin needs to know it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PluginNode {
+    /// Reason why no card of the node may be sold.
+    pub refusal: Option<NodeRefusal>,
+    /// Whether the kubelet and the runtime surely give a container the CDI devices of a device plugin.
+    pub has_cdi: bool,
+}
+
 /// Reason of a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeReason {
@@ -71,14 +80,20 @@ impl NodeReason {
     }
 }
 
+fn not_looked() -> NodeRefusal {
+    let words = "the node was not looked at yet: asked again".to_owned();
+    NodeRefusal { reason: NodeReason::NotLooked, words }
+}
+
 impl Default for NodeVerdict {
     fn default() -> Self {
-        let words = "the node was not looked at yet: asked again".to_owned();
-        Self {
-            refusal: Some(NodeRefusal { reason: NodeReason::NotLooked, words }),
-            sold: BTreeMap::new(),
-            notes: Vec::new(),
-        }
+        Self { refusal: Some(not_looked()), sold: BTreeMap::new(), notes: Vec::new() }
+    }
+}
+
+impl Default for PluginNode {
+    fn default() -> Self {
+        Self { refusal: Some(not_looked()), has_cdi: false }
     }
 }
 

@@ -51,11 +51,18 @@ impl AgentNode {
     }
 
     pub(crate) fn command(&self, more: &[&str]) -> Command {
+        self.command_of("agent", vec![("--card", format!("gpu-0={UUID}"))], more)
+    }
+
+    /// The device plugin's.
+    pub(crate) fn plugin_command(&self, more: &[&str]) -> Command {
+        self.command_of("plugin", vec![("--size", "8g-30c".to_owned())], more)
+    }
+
+    fn command_of(&self, of: &str, mut arguments: Vec<(&str, String)>, more: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_divvy-kube"));
-        command.arg("agent").env("KUBECONFIG", self.path("kubeconfig"));
+        command.arg(of).env("KUBECONFIG", self.path("kubeconfig"));
         command.env_remove("POD_UID").env("NODE_NAME", "node");
-        let card = format!("gpu-0={UUID}");
-        let mut arguments = vec![("--card", card)];
         for (flag, path) in [
             ("--kubelet-root", ""),
             ("--cdi", "cdi"),
@@ -76,16 +83,12 @@ impl AgentNode {
 
     /// An agent that serves.
     pub(crate) fn agent(&self, more: &[&str]) -> Child {
-        let mut child = self.command(more).stderr(Stdio::piped()).spawn().unwrap();
-        let mut told = BufReader::new(child.stderr.take().unwrap());
-        let mut line = String::new();
-        while !line.contains("waits for the kubelet") {
-            line.clear();
-            assert!(told.read_line(&mut line).unwrap() > 0, "the agent has ended");
-        }
-        // It goes on to tell, and is not to find a closed pipe.
-        std::thread::spawn(move || std::io::copy(&mut told, &mut std::io::sink()));
-        child
+        started(self.command(more), "waits for the kubelet")
+    }
+
+    /// A plugin that has said this.
+    pub(crate) fn plugin(&self, more: &[&str], until: &str) -> Child {
+        started(self.plugin_command(more), until)
     }
 
     /// The answer of a readiness probe.
@@ -115,6 +118,20 @@ impl AgentNode {
     }
 }
 
+/// A process that has said this on its standard error.
+fn started(mut command: Command, until: &str) -> Child {
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+    let mut told = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    while !line.contains(until) {
+        line.clear();
+        assert!(told.read_line(&mut line).unwrap() > 0, "the process has ended");
+    }
+    // It goes on to tell, and is not to find a closed pipe.
+    std::thread::spawn(move || std::io::copy(&mut told, &mut std::io::sink()));
+    child
+}
+
 impl Drop for AgentNode {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
@@ -130,6 +147,7 @@ fn serve_claims(stream: &TcpStream) {
         let asked = request.strip_prefix(place).and_then(|rest| rest.split([' ', '?']).next());
         let (status, body) = match asked.filter(|name| name.starts_with("train")) {
             Some(name) => ("200 OK", claim(name)),
+            None if request.starts_with("GET /api/v1/nodes/node ") => ("200 OK", node()),
             None => {
                 let (message, reason) = ("not found", "NotFound");
                 let body = json!({ "kind": "Status", "apiVersion": "v1", "metadata": {},
@@ -160,6 +178,13 @@ fn claim(name: &str) -> Value {
     })
 }
 
+fn node() -> Value {
+    json!({ "kind": "Node", "apiVersion": "v1", "metadata": { "name": "node", "uid": "node-uid" },
+        "status": { "nodeInfo": { "containerRuntimeVersion": "containerd://2.1.0", "kubeletVersion": "v1.31.4",
+            "architecture": "amd64", "bootID": "", "kernelVersion": "", "kubeProxyVersion": "", "machineID": "",
+            "operatingSystem": "linux", "osImage": "", "systemUUID": "" } } })
+}
+
 /// Answers one request to a daemon.
 fn serve_tenant(mut stream: &UnixStream, tenants: &Path) {
     let mut head = [0; 4];
@@ -167,16 +192,24 @@ fn serve_tenant(mut stream: &UnixStream, tenants: &Path) {
     let mut body = vec![0; usize::try_from(u32::from_le_bytes(head)).unwrap()];
     stream.read_exact(&mut body).unwrap();
     let request: Value = serde_json::from_slice(&body).unwrap();
+    if request["call"] == json!("cards") {
+        let card = json!({ "uuid": UUID, "memory_bytes": 80_u64 << 30, "health": "healthy" });
+        return answer(stream, &json!({ "cards": { "cards": [card] } }));
+    }
     let call = request["call"]["tenant"].as_object().unwrap();
     let (name, fields) = call.iter().next().unwrap();
     let tenant = || json!({ "directory": tenants.join(fields["id"].as_str().unwrap()) });
-    let answer = match name.as_str() {
+    let told = match name.as_str() {
         "create" => json!({ "created": { "tenant": tenant() } }),
         "set" => json!({ "tenant": tenant() }),
         "remove" => json!({ "removed": {} }),
         _ => json!({ "tenants": { "tenants": [] } }),
     };
-    let body = json!({ "answer": answer }).to_string();
+    answer(stream, &told);
+}
+
+fn answer(mut stream: &UnixStream, told: &Value) {
+    let body = json!({ "answer": told }).to_string();
     let length = u32::try_from(body.len()).unwrap().to_le_bytes();
     stream.write_all(&[&length, body.as_bytes()].concat()).unwrap();
 }
