@@ -21,14 +21,15 @@ import (
 
 // Folders of the chart and of the kustomization.
 const (
-	chart = "../../deploy/helm/divvy"
-	base  = "../../deploy/kubernetes"
+	chart  = "../../deploy/helm/divvy"
+	base   = "../../deploy/kubernetes"
+	plugin = "../../deploy/kubernetes-plugin"
 )
 
 // rendered are the objects that `kubectl apply -k` would send.
-func rendered(t *testing.T) []*unstructured.Unstructured {
+func rendered(t *testing.T, folder string) []*unstructured.Unstructured {
 	t.Helper()
-	made, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), base)
+	made, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), folder)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,21 +48,33 @@ func rendered(t *testing.T) []*unstructured.Unstructured {
 	return objects
 }
 
-// charted are the objects that Helm would send, by kind and name.
+// charted are the objects that Helm would send to a cluster of today, by kind and name.
 func charted(t *testing.T, values map[string]any) (map[string]*unstructured.Unstructured, error) {
 	t.Helper()
+	return chartedFor(t, "v1.36.3", values)
+}
+
+// chartedFor is the same for a cluster of another version.
+func chartedFor(t *testing.T, version string, values map[string]any) (map[string]*unstructured.Unstructured, error) {
+	t.Helper()
+	kube, err := common.ParseKubeVersion(version)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cluster := *common.DefaultCapabilities
+	cluster.KubeVersion = *kube
 	loaded, err := loader.Load(chart)
 	if err != nil {
 		t.Fatal(err)
 	}
 	release := common.ReleaseOptions{Name: "divvy", Namespace: "divvy-system", Revision: 1, IsInstall: true}
-	all, err := util.ToRenderValues(loaded, values, release, nil)
+	all, err := util.ToRenderValues(loaded, values, release, &cluster)
 	if err != nil {
 		return nil, err
 	}
 	texts, err := engine.Render(loaded, all)
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	objects := map[string]*unstructured.Unstructured{}
 	for name, text := range texts {
@@ -106,13 +119,24 @@ func TestChartIsSound(t *testing.T) {
 	}
 }
 
-// TestChartIsTheBase: with its default values the chart makes the objects of the kustomization.
+// TestChartIsTheBase: with its default values the chart makes the objects of the kustomization, and with the plugin those of the other.
 func TestChartIsTheBase(t *testing.T) {
 	made, err := charted(t, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range rendered(t) {
+	same(t, made, rendered(t, base))
+	values := map[string]any{"plugin": map[string]any{"enabled": true}}
+	if made, err = chartedFor(t, "v1.28.4", values); err != nil {
+		t.Fatal(err)
+	}
+	same(t, made, rendered(t, plugin))
+}
+
+// same compares what the chart makes with a kustomization.
+func same(t *testing.T, made map[string]*unstructured.Unstructured, base []*unstructured.Unstructured) {
+	t.Helper()
+	for _, want := range base {
 		name := want.GetKind() + " " + want.GetName()
 		if want.GetKind() == "Namespace" {
 			// Helm makes it by --create-namespace.
@@ -131,6 +155,34 @@ func TestChartIsTheBase(t *testing.T) {
 	}
 	for name := range made {
 		t.Errorf("%s is not in the base", name)
+	}
+}
+
+// TestPluginTakesTheAgentsPlace: sizes reach it, a bad one is refused, and a cluster that has no shared devices needs it.
+func TestPluginTakesTheAgentsPlace(t *testing.T) {
+	of := func(sizes ...any) map[string]any {
+		return map[string]any{"plugin": map[string]any{"enabled": true, "sizes": sizes}, "runtimeClassName": "nvidia"}
+	}
+	made, err := charted(t, of("8g-30c", "40g-50c"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := fmt.Sprint(made["DaemonSet divvy-plugin"].Object)
+	for _, part := range []string{"--size=8g-30c --size=40g-50c", "runtimeClassName:nvidia"} {
+		if !strings.Contains(set, part) {
+			t.Errorf("no %s in %s", part, set)
+		}
+	}
+	if made["DaemonSet divvy-agent"] != nil {
+		t.Error("the agent is there beside the plugin")
+	}
+	for _, size := range []any{"8g", "0g-30c", "8g-30c ", 8} {
+		if _, err := charted(t, of(size)); err == nil {
+			t.Errorf("the size %v was taken", size)
+		}
+	}
+	if _, err := chartedFor(t, "v1.33.5", nil); err == nil || !strings.Contains(err.Error(), "plugin.enabled=true") {
+		t.Errorf("an old cluster without the plugin: %v", err)
 	}
 }
 
