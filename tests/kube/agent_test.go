@@ -83,30 +83,12 @@ type Node struct {
 // simulated starts one, with all of its parts, or skips the test where they are not built. Variables describe its cards.
 func (plane *Plane) simulated(t *testing.T, name string, only map[string]string, variables ...string) *Node {
 	t.Helper()
-	agent, stage := os.Getenv("DIVVY_KUBE"), os.Getenv("DIVVY_STAGE")
-	if agent == "" || stage == "" {
-		t.Skip("no agent: set DIVVY_KUBE and DIVVY_STAGE, as `cargo xtask test kube` does")
-	}
+	agent, stage := built(t)
 	plane.node(t, name, only)
-	kubelet := plane.kubelet(t, name)
-	home := filepath.Join(kubelet.Root, "divvy")
-	for _, folder := range []string{home, filepath.Join(home, "tenants")} {
-		if err := os.Mkdir(folder, 0o700); err != nil {
-			t.Fatal(err)
-		}
-	}
-	divvy := func(arguments ...string) *exec.Cmd {
-		command := exec.Command(filepath.Join(stage, "bin/divvy"), arguments...)
-		command.Env = append(os.Environ(), "SIMGPU_DIR="+filepath.Join(kubelet.Root, "sim"), "SIMGPUD="+filepath.Join(stage, "sim/simgpud"),
-			"LD_LIBRARY_PATH="+filepath.Join(stage, "sim"), "TMPDIR="+kubelet.Root, "XDG_CACHE_HOME="+filepath.Join(kubelet.Root, "cache"))
-		command.Env = append(command.Env, variables...)
-		return command
-	}
-	node := &Node{Kubelet: kubelet, Home: home, CDI: filepath.Join(kubelet.Root, "cdi"), divvy: divvy}
-	node.startDaemon(t)
+	node := withDaemon(t, plane.kubelet(t, name), stage, variables...)
 	arguments := []string{
-		"agent", "--node-name", name, "--kubelet-root", kubelet.Root, "--cdi", node.CDI, "--state", filepath.Join(kubelet.Root, "state"),
-		"--daemon", filepath.Join(home, "daemon.sock"), "--library", filepath.Join(stage, "lib/libdivvy.so"),
+		"agent", "--node-name", name, "--kubelet-root", node.Root, "--cdi", node.CDI, "--state", filepath.Join(node.Root, "state"),
+		"--daemon", filepath.Join(node.Home, "daemon.sock"), "--library", filepath.Join(stage, "lib/libdivvy.so"),
 		"--slots", "64",
 	}
 	config := kubeconfig(t, plane.agentConfig(t, name))
@@ -117,7 +99,7 @@ func (plane *Plane) simulated(t *testing.T, name string, only map[string]string,
 	}
 	node.startAgent(t)
 	until(t, "the agent is ready", func() (string, error) {
-		said, err := exec.Command(agent, "agent", "--ready", "--node-name", name, "--kubelet-root", kubelet.Root).Output()
+		said, err := exec.Command(agent, "agent", "--ready", "--node-name", name, "--kubelet-root", node.Root).Output()
 		if !strings.Contains(string(said), "published: yes") {
 			return string(said), err
 		}
@@ -146,6 +128,37 @@ func (node *Node) killAgent(t *testing.T) {
 	_ = node.agent.Process.Kill()
 	_ = node.agent.Wait()
 	node.startAgent(t)
+}
+
+// built are the program for Kubernetes and the folder of the others; without them the test is skipped.
+func built(t *testing.T) (agent, stage string) {
+	t.Helper()
+	agent, stage = os.Getenv("DIVVY_KUBE"), os.Getenv("DIVVY_STAGE")
+	if agent == "" || stage == "" {
+		t.Skip("no agent: set DIVVY_KUBE and DIVVY_STAGE, as `cargo xtask test kube` does")
+	}
+	return agent, stage
+}
+
+// withDaemon starts our daemon on a node, with simulated cards, which variables describe.
+func withDaemon(t *testing.T, kubelet *Kubelet, stage string, variables ...string) *Node {
+	t.Helper()
+	home := filepath.Join(kubelet.Root, "divvy")
+	for _, folder := range []string{home, filepath.Join(home, "tenants")} {
+		if err := os.Mkdir(folder, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	divvy := func(arguments ...string) *exec.Cmd {
+		command := exec.Command(filepath.Join(stage, "bin/divvy"), arguments...)
+		command.Env = append(os.Environ(), "SIMGPU_DIR="+filepath.Join(kubelet.Root, "sim"), "SIMGPUD="+filepath.Join(stage, "sim/simgpud"),
+			"LD_LIBRARY_PATH="+filepath.Join(stage, "sim"), "TMPDIR="+kubelet.Root, "XDG_CACHE_HOME="+filepath.Join(kubelet.Root, "cache"))
+		command.Env = append(command.Env, variables...)
+		return command
+	}
+	node := &Node{Kubelet: kubelet, Home: home, CDI: filepath.Join(kubelet.Root, "cdi"), divvy: divvy}
+	node.startDaemon(t)
+	return node
 }
 
 func (node *Node) startDaemon(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	apps "k8s.io/api/apps/v1"
 	authentication "k8s.io/api/authentication/v1"
 	core "k8s.io/api/core/v1"
 	dra "k8s.io/api/resource/v1"
@@ -23,6 +24,9 @@ import (
 
 // base is the folder of what is deployed.
 const base = "../../deploy/kubernetes"
+
+// pluginBase is that of the device plugin, in its place.
+const pluginBase = "../../deploy/kubernetes-plugin"
 
 // rendered are the objects that `kubectl apply -k` would send.
 func rendered(t *testing.T, folder string) []*unstructured.Unstructured {
@@ -79,25 +83,32 @@ func (plane *Plane) agentOf(t *testing.T, node string) *kubernetes.Clientset {
 
 func (plane *Plane) agentConfig(t *testing.T, node string) *rest.Config {
 	t.Helper()
+	return plane.configOf(t, agentAccount, node)
+}
+
+// configOf is a configuration with an account of ours, as a pod on the node has it.
+func (plane *Plane) configOf(t *testing.T, account, node string) *rest.Config {
+	t.Helper()
 	var bound *authentication.BoundObjectReference
 	if node != "" {
 		object := plane.run(t, &core.Pod{
-			ObjectMeta: meta.ObjectMeta{Namespace: system, GenerateName: agentAccount + "-"},
+			ObjectMeta: meta.ObjectMeta{Namespace: system, GenerateName: account + "-"},
 			Spec: core.PodSpec{
 				NodeName:           node,
-				ServiceAccountName: agentAccount,
+				ServiceAccountName: account,
 				Containers:         []core.Container{{Name: "agent", Image: "none"}},
 			},
 		})
 		bound = &authentication.BoundObjectReference{Kind: "Pod", APIVersion: "v1", Name: object.Name, UID: object.UID}
 	}
-	return plane.accountConfig(t, agentAccount, bound)
+	return plane.accountConfig(t, account, bound)
 }
 
 // Accounts of ours, and their namespace.
 const (
 	system            = "divvy-system"
 	agentAccount      = "divvy-agent"
+	pluginAccount     = "divvy-plugin"
 	controllerAccount = "divvy-controller"
 )
 
@@ -194,9 +205,41 @@ func agentsRights(t *testing.T, plane *Plane) {
 
 func second[T any](_ T, err error) error { return err }
 
-// unprivileged: the DaemonSet as the API server has it, with all defaults.
+// pluginsRights: the device plugin's account reads nodes one by one, and nothing else.
+func pluginsRights(t *testing.T, plane *Plane) {
+	plane.node(t, "rights-2", nil)
+	plugin, ctx := kubernetes.NewForConfigOrDie(plane.configOf(t, pluginAccount, "rights-2")), plane.Context
+	node, err := plugin.CoreV1().Nodes().Get(ctx, "rights-2", meta.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, err := range map[string]error{
+		"all nodes":      second(plugin.CoreV1().Nodes().List(ctx, meta.ListOptions{})),
+		"pods":           second(plugin.CoreV1().Pods("").List(ctx, meta.ListOptions{})),
+		"a claim":        second(plugin.ResourceV1().ResourceClaims("default").Get(ctx, "none", meta.GetOptions{})),
+		"slices":         second(plugin.ResourceV1().ResourceSlices().List(ctx, meta.ListOptions{})),
+		"a node's state": second(plugin.CoreV1().Nodes().UpdateStatus(ctx, node, meta.UpdateOptions{})),
+	} {
+		if !errors.IsForbidden(err) {
+			t.Errorf("%s: %v, not forbidden", what, err)
+		}
+	}
+}
+
+// unprivileged: the DaemonSets as the API server has them, with all defaults.
 func unprivileged(t *testing.T, plane *Plane) {
-	set, err := plane.AppsV1().DaemonSets("divvy-system").Get(context.Background(), "divvy-agent", meta.GetOptions{})
+	agent, plugin := plane.unprivileged(t, "divvy-agent"), plane.unprivileged(t, "divvy-plugin")
+	if surge := agent.Spec.UpdateStrategy.RollingUpdate.MaxSurge.IntValue(); surge != 1 {
+		t.Errorf("the agent's update: %+v", agent.Spec.UpdateStrategy)
+	}
+	if surge := plugin.Spec.UpdateStrategy.RollingUpdate.MaxSurge.IntValue(); surge != 0 {
+		t.Errorf("the plugin's update: %+v", plugin.Spec.UpdateStrategy)
+	}
+}
+
+func (plane *Plane) unprivileged(t *testing.T, name string) *apps.DaemonSet {
+	t.Helper()
+	set, err := plane.AppsV1().DaemonSets("divvy-system").Get(context.Background(), name, meta.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -220,7 +263,5 @@ func unprivileged(t *testing.T, plane *Plane) {
 	if len(added) != 1 || added["daemon"] != " DAC_OVERRIDE FOWNER" {
 		t.Errorf("capabilities beyond none: %v", added)
 	}
-	if set.Spec.UpdateStrategy.RollingUpdate.MaxSurge.IntValue() != 1 {
-		t.Errorf("update: %+v", set.Spec.UpdateStrategy)
-	}
+	return set
 }

@@ -38,12 +38,7 @@ type Kubelet struct {
 // kubelet starts one, with a directory of its own, for a node that is there.
 func (plane *Plane) kubelet(t *testing.T, node string) *Kubelet {
 	t.Helper()
-	// A socket's path has 107 bytes at most, which a test's own directory may use up.
-	root, err := os.MkdirTemp("", "kubelet")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(root) })
+	root := shortDir(t)
 	for _, folder := range []string{"plugins", "plugins_registry"} {
 		if err := os.MkdirAll(filepath.Join(root, folder), 0o750); err != nil {
 			t.Fatal(err)
@@ -61,6 +56,17 @@ func (plane *Plane) kubelet(t *testing.T, node string) *Kubelet {
 		return "", err
 	})
 	return it
+}
+
+// shortDir is a directory of the test's own for sockets: their paths have 107 bytes at most, which [testing.T.TempDir] may use up.
+func shortDir(t *testing.T) string {
+	t.Helper()
+	root, err := os.MkdirTemp("", "kubelet")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(root) })
+	return root
 }
 
 // start begins in the directory as it is: again, where another has been there.

@@ -172,6 +172,7 @@ func (plane *Plane) startClaims(t *testing.T) {
 func TestCluster(t *testing.T) {
 	plane := startPlane(t)
 	plane.apply(t, rendered(t, base))
+	plane.apply(t, rendered(t, pluginBase))
 	for _, one := range []struct {
 		name string
 		test func(*testing.T, *Plane)
@@ -180,13 +181,15 @@ func TestCluster(t *testing.T) {
 		{"a_pod_that_waits_is_explained", explained},
 		{"an_agent_writes_slices_of_its_own_node_alone", ownNodeOnly},
 		{"an_agent_may_not_look_around", agentsRights},
-		{"the_agent_is_unprivileged", unprivileged},
+		{"a_device_plugin_may_not_look_around", pluginsRights},
+		{"agent_and_plugin_are_unprivileged", unprivileged},
 		{"the_kubelet_prepares_by_a_reference_driver", aReferenceDriver},
 		{"a_claim_is_a_tenant_of_the_daemon_until_its_pod_ends", ourAgent},
 		{"a_partitioned_card_is_its_instances_and_each_is_shared", instances},
 		{"a_kubelet_that_was_restarted_asks_again", kubeletForgets},
 		{"a_daemon_that_is_killed_loses_no_claim", daemonDies},
 		{"forty_pods_of_a_node_are_prepared", fortyPods},
+		{"forty_pods_of_a_node_have_shares_by_sizes", sharesBySizes},
 		{"pods_written_for_hami_get_claims", podsOfHAMi},
 		{"a_controller_writes_templates_of_its_own_alone", ownTemplatesOnly},
 		{"two_lines_become_a_tenant_by_the_controller", controllerMakesTemplates},

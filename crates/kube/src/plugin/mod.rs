@@ -56,7 +56,9 @@ use crate::cluster::{ClusterTimes, PluginNode, connect, look_for_plugin};
 use crate::event::EventLog;
 use crate::kubelet::wire::agent::agent_server::AgentServer;
 use crate::kubelet::{AgentState, PinnedFile, serve_socket};
-use crate::prepare::{DaemonSocket, NodeDaemon, NodeDisk, PrepareCore, PreparePlaces, boot_id};
+use crate::prepare::{
+    DaemonSocket, NodeDaemon, NodeDisk, PrepareCore, PreparePlaces, boot_id, selinux_enforces,
+};
 use crate::seller::{Seller, SellerLock};
 
 /// Threads for what blocks: the core's one, and looks at names.
@@ -113,7 +115,8 @@ async fn start(args: &PluginArgs) -> Result<(), AgentFailure> {
         boot_id: boot_id().map_err(failed("the boot's id cannot be read"))?,
     };
     let log = EventLog::stderr();
-    let core = PrepareCore::new(places, DaemonSocket::at(&args.daemon));
+    let core = PrepareCore::new(places, DaemonSocket::at(&args.daemon))
+        .under_selinux(selinux_enforces(Path::new("/")));
     let desk =
         Arc::new(ShareDesk::new(core, &sizes, args.slots, PluginTimes::default(), log.clone()));
     let (watch, cards) = CardWatch::new(DaemonSocket::at(&args.daemon));
