@@ -86,8 +86,10 @@ pub(super) struct ListedAt {
     pub(super) now: Instant,
     /// When the kubelet began, which does not know its pods at first.
     pub(super) kubelet_began: Instant,
-    /// After which devices are nobody's that this kubelet never named.
+    /// After which devices are nobody's that were given since it began, and that it never named.
     pub(super) unseen: Duration,
+    /// After which it knows its pods, from when it began.
+    pub(super) begins: Duration,
 }
 
 /// Device as the kubelet is told of it.
@@ -411,8 +413,12 @@ impl Holding {
         if self.seen.is_some_and(|seen| seen >= began) {
             return true;
         }
-        let since = self.since.map_or(began, |since| since.max(began));
-        list.pods > 0 && at.now.saturating_duration_since(since) >= at.unseen
+        let since = |then| at.now.saturating_duration_since(then);
+        let had_time = match self.since.filter(|given| *given >= began) {
+            Some(given) => since(given) >= at.unseen,
+            None => since(began) >= at.begins,
+        };
+        list.pods > 0 && had_time
     }
 }
 

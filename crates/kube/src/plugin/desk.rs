@@ -138,7 +138,8 @@ where
     }
 
     fn at(&self, turn: u64, kubelet_began: Instant) -> ListedAt {
-        ListedAt { turn, now: Instant::now(), kubelet_began, unseen: self.times.unseen }
+        let PluginTimes { unseen, begins, .. } = self.times;
+        ListedAt { turn, now: Instant::now(), kubelet_began, unseen, begins }
     }
 
     /// Makes what pods have already, as the kubelet does not ask for it again: a reboot has taken the files, or somebody else.

@@ -8,8 +8,9 @@
 //! [`endpoint`] is a size's socket and its registration, [`ids`] the names of devices, [`book`] and [`prefer`] are pure.
 //!
 //! **The kubelet never says that a container has ended.** So it is asked what pods have, again and again: devices that two lists
-//! in a row do not name are taken back. One that begins does not know its pods at first: devices that it has never named are taken
-//! back after [`times::PluginTimes::unseen`]. A kubelet that does not answer takes back nothing.
+//! in a row do not name are taken back. Those that none ever named were given to a pod that was refused, and go after
+//! [`times::PluginTimes::unseen`]; but a kubelet that begins does not know its pods at first, and has
+//! [`times::PluginTimes::begins`]. One that does not answer takes back nothing.
 //!
 //! **Nothing is kept in memory alone.** The checkpoint of the prepare core names each claim with its devices before anything is
 //! made; a plugin that starts makes its book of that and of the kubelet's list before it registers. What the list names is made again

@@ -66,7 +66,7 @@ impl Drop for WatchedList {
     }
 }
 
-/// What the kubelet is to know of a size.
+/// Options of a size, for the kubelet.
 pub(super) fn options() -> DevicePluginOptions {
     DevicePluginOptions { pre_start_required: false, get_preferred_allocation_available: true }
 }

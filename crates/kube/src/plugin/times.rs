@@ -9,9 +9,11 @@ pub(super) struct PluginTimes {
     pub(super) look: Duration,
     /// Between two lists of what pods have.
     pub(super) poll: Duration,
-    /// After which devices are taken back that no list has ever named: longer than a pod takes from its admission to its first
-    /// container, whose init containers are not listed.
+    /// After which devices are taken back that were given to a pod which no list has ever named: it was refused, or has ended at
+    /// once, or has them in an init container alone.
     pub(super) unseen: Duration,
+    /// After which a kubelet that has begun knows its pods.
+    pub(super) begins: Duration,
     /// How long a daemon that is away is waited for when a pod is admitted.
     pub(super) patience: Duration,
     /// How long the kubelet has for an answer.
@@ -23,7 +25,8 @@ impl Default for PluginTimes {
         Self {
             look: Duration::from_secs(1),
             poll: Duration::from_secs(5),
-            unseen: Duration::from_secs(300),
+            unseen: Duration::from_secs(60),
+            begins: Duration::from_secs(300),
             patience: Duration::from_secs(20),
             answer: Duration::from_secs(10),
         }

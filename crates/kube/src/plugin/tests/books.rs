@@ -54,7 +54,10 @@ pub(super) fn observe(
     (began, now): (Instant, Instant),
 ) -> Vec<String> {
     let list = PodList { pods: groups.len() + 1, groups: groups.to_vec() };
-    book.observe(&list, ListedAt { turn, now, kubelet_began: began, unseen: UNSEEN })
+    book.observe(
+        &list,
+        ListedAt { turn, now, kubelet_began: began, unseen: UNSEEN, begins: UNSEEN },
+    )
 }
 
 pub(super) fn group(ids: &[&str]) -> DeviceGroup {
@@ -98,7 +101,7 @@ fn places_bound_small_shares() {
     let taken = take(&mut book, "1g-1c", &all).unwrap();
     assert_eq!(taken.devices.len(), 3);
     assert!(take(&mut book, "1g-1c", &["0aaaaaaa-1g-1c-3"]).unwrap_err().contains("0 places left"));
-    // What is taken stays in the list and counts, whatever is sold.
+    // Devices that are taken stay in the list and count, whatever is sold.
     let mut fewer = ShareBook::new(2);
     fewer.enter_cards(&cards(&[card(A, 80)]), None);
     fewer.find_again(&taken.uid, &all.iter().map(|&id| id.to_owned()).collect());
@@ -202,7 +205,13 @@ fn a_kubelet_that_begins_is_not_believed_that_pods_are_gone() {
         assert!(observe(&mut book, &[], turn, (began, now)).is_empty(), "{after}");
     }
     // One that lists no pod at all has not been told of any, however long that takes.
-    let at = ListedAt { turn, now: began + 10 * UNSEEN, kubelet_began: began, unseen: UNSEEN };
+    let at = ListedAt {
+        turn,
+        now: began + 10 * UNSEEN,
+        kubelet_began: began,
+        unseen: UNSEEN,
+        begins: UNSEEN,
+    };
     assert!(book.observe(&PodList::default(), at).is_empty());
     let mut named = book.clone();
     assert_eq!(observe(&mut book, &[], turn, (began, began + UNSEEN)), [&*uid]);
@@ -217,6 +226,14 @@ fn a_kubelet_that_begins_is_not_believed_that_pods_are_gone() {
     let (turn, long) = (next.turn(), start + UNSEEN);
     assert!(observe(&mut next, &[], turn, (start, long)).is_empty());
     assert_eq!(observe(&mut next, &[], turn, (start, long)), [uid]);
+
+    // One that has given something itself is to name it soon.
+    let given = take(&mut next, "40g-50c", &["0bbbbbbb-40g-50c-0"]).unwrap().uid;
+    let (turn, now) = (next.turn(), Instant::now());
+    let list = PodList { pods: 1, groups: Vec::new() };
+    let at = ListedAt { turn, now, kubelet_began: start, unseen: Duration::ZERO, begins: UNSEEN };
+    assert!(!next.observe(&list, at).contains(&given));
+    assert!(next.observe(&list, at).contains(&given));
 }
 
 #[test]

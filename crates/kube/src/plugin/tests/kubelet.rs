@@ -36,7 +36,7 @@ async fn a_container_has_its_share_until_its_pod_is_not_listed() {
     let spec = node.node.spec(id)["devices"][0]["containerEdits"]["mounts"].to_string();
     assert!(spec.contains("/etc/ld.so.preload"), "{spec}");
 
-    // What is left of the card is told of every size.
+    // The card's room is told of every size.
     assert_eq!(kubelet.healthy("8g-30c", 4).await[0], FIRST);
     kubelet.admit("two", "40g-50c", &["0aaaaaaa-40g-50c-0"]).await;
     kubelet.healthy("8g-30c", 3).await;
@@ -151,7 +151,7 @@ async fn a_plugin_that_begins_again_knows_what_pods_have_before_it_sells() {
     kubelet.end("one");
     std::fs::remove_file(node.node.places.state.join("checkpoint.json")).unwrap();
     let mut node = node;
-    node.times.unseen = Duration::from_millis(50);
+    node.times.begins = Duration::from_millis(50);
     let plugin = node.plugin();
     kubelet.healthy("40g-50c", 2).await;
     until("one of two is taken back", async || node.node.ids().len() == 1).await;
@@ -393,8 +393,8 @@ async fn pods_that_a_reboot_starts_again_find_what_they_were_given() {
 #[tokio::test]
 async fn a_kubelet_that_begins_and_knows_no_pods_takes_nothing_back() {
     let mut node = PluginTestNode::new("begins");
-    // However short it is.
-    node.times.unseen = Duration::ZERO;
+    // However short that is.
+    (node.times.unseen, node.times.begins) = (Duration::ZERO, Duration::ZERO);
     let mut kubelet = node.kubelet().await;
     let plugin = node.plugin();
     kubelet.healthy("8g-30c", 6).await;

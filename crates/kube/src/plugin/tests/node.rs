@@ -59,6 +59,7 @@ pub(super) fn quick() -> PluginTimes {
         look: Duration::from_millis(5),
         poll: Duration::from_millis(5),
         unseen: Duration::from_secs(3600),
+        begins: Duration::from_secs(3600),
         patience: Duration::ZERO,
         answer: Duration::from_secs(10),
     }

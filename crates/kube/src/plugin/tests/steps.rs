@@ -24,7 +24,7 @@ fn list(groups: &[DeviceGroup]) -> PodList {
 
 /// A desk that has heard a list twice.
 async fn desk(core: FakeCore, listed: &[DeviceGroup], unseen: Duration) -> TestDesk {
-    let times = PluginTimes { unseen, ..quick() };
+    let times = PluginTimes { unseen, begins: unseen, ..quick() };
     let desk =
         ShareDesk::new(core, &[size("8g-30c"), size("40g-50c")], 16, times, EventLog::memory());
     desk.enter_cards(&cards(&[card(A, 80), card(B, 80)]), &good_node()).await;

@@ -1,4 +1,4 @@
-//! Whatever happens in whichever order, nothing is given away twice, and nothing is lost: a kubelet, a checkpoint and the book.
+//! A world of a kubelet, a checkpoint and the book: whatever happens in whichever order, nothing is given away twice or lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -55,7 +55,7 @@ struct World {
     /// Containers that run.
     pods: Vec<DeviceGroup>,
     checkpoint: BTreeMap<String, BTreeSet<String>>,
-    /// What the kubelet was told last, and before that, of each size.
+    /// Healthy devices of each size, as the kubelet was told last, and before that.
     told: [BTreeMap<ShareSize, Vec<String>>; 2],
     asked: Option<(u64, Instant, Vec<DeviceGroup>)>,
     now: Instant,
