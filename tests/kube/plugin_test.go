@@ -65,10 +65,10 @@ func (plane *Plane) sold(t *testing.T, name string, sizes ...string) *Devices {
 	for _, size := range sizes {
 		arguments = append(arguments, "--size", size)
 	}
-	kubeconfig := kubeconfig(t, plane.configOf(t, pluginAccount, name))
+	config := kubeconfig(t, plane.configOf(t, pluginAccount, name))
 	devices.begin = func() *exec.Cmd {
 		command := exec.Command(program, arguments...)
-		command.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
+		command.Env = append(os.Environ(), "KUBECONFIG="+config)
 		return command
 	}
 	devices.startPlugin(t)

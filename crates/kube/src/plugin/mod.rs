@@ -49,9 +49,7 @@ use self::desk::ShareDesk;
 use self::endpoint::{PluginSockets, Registrations, SizeEndpoint};
 use self::service::GiveBy;
 use self::times::PluginTimes;
-use crate::agent::{
-    AgentAnswer, AgentFailure, absolute, ask_ready, failed, told_to_end,
-};
+use crate::agent::{AgentAnswer, AgentFailure, absolute, ask_ready, failed, told_to_end};
 use crate::cards::{CardBook, CardWatch};
 use crate::cluster::{ClusterTimes, PluginNode, connect, look_for_plugin};
 use crate::event::EventLog;

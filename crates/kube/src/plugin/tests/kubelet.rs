@@ -70,16 +70,15 @@ async fn a_runtime_without_cdi_is_given_variables_and_mounts() {
             assert!(answer.cdi_devices.is_empty());
             let id = node.node.ids().first().unwrap().clone();
             assert_eq!(answer.envs["NVIDIA_VISIBLE_DEVICES"], format!("{A},{B}"));
-            assert_eq!(answer.envs["DIVVY_TENANT"], format!("/run/divvy/{id}"));
+            assert_eq!(answer.envs["DIVVY_TENANT"], "/run/divvy/tenant");
             let mounts: Vec<_> =
                 answer.mounts.iter().map(|it| (&*it.container_path, it.read_only)).collect();
-            let tenant = format!("/run/divvy/{id}");
             assert_eq!(
                 mounts,
                 [
                     ("/usr/local/divvy/libdivvy.so", true),
                     ("/etc/ld.so.preload", true),
-                    (&*tenant, false)
+                    ("/run/divvy/tenant", false)
                 ]
             );
             assert_eq!(answer.mounts[2].host_path, format!("/run/divvy/by-id/0/{id}"));
