@@ -292,7 +292,7 @@ func sharesBySizes(t *testing.T, plane *Plane) {
 			continue
 		}
 		given, err := devices.current().GetDeviceRunContainerOptions(plane.Context, pod, &pod.Spec.Containers[0])
-		if err != nil || len(given.CDIDevices) != 2 || given.CDIDevices[0].Name != "nvidia.com/gpu="+simulatedCard ||
+		if err != nil || len(given.CDIDevices) != 2 || !strings.HasPrefix(given.CDIDevices[0].Name, "nvidia.com/gpu=GPU"+simulatedCards) ||
 			!strings.HasPrefix(given.CDIDevices[1].Name, "divvy.dev/share=claim.dp-513d9a0b-1g-2c-") {
 			t.Errorf("%s: %v %v", pod.Name, given, err)
 		}
