@@ -3,7 +3,7 @@
 mod nodes;
 
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Child, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -106,13 +106,33 @@ async fn allocate(node: &AgentNode) -> Result<ContainerAllocateResponse, Status>
     Ok(answer.container_responses[0].clone())
 }
 
-/// A plugin that is registered, started while the test's own runtime goes on.
-async fn started(node: &Arc<AgentNode>) -> std::process::Child {
-    let node = node.clone();
+/// A process of ours, which ends with the test whatever comes of that.
+struct OwnProcess(Child);
+
+impl OwnProcess {
+    fn kill(mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+impl Drop for OwnProcess {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A plugin that is registered and ready, started while the test's own runtime goes on.
+async fn started(node: &Arc<AgentNode>) -> OwnProcess {
+    let of = node.clone();
     let starting = tokio::task::spawn_blocking(move || {
-        node.plugin(&[], "the kubelet has registered divvy.dev/gpu-8g-30c")
+        OwnProcess(of.plugin(&[], "the kubelet has registered divvy.dev/gpu-8g-30c"))
     });
-    starting.await.unwrap()
+    let plugin = starting.await.unwrap();
+    // The node is looked at beside that.
+    while ready(node).await.0 != 0 {}
+    plugin
 }
 
 async fn ready(node: &Arc<AgentNode>) -> (i32, Value) {
@@ -141,25 +161,17 @@ async fn a_share_outlives_a_plugin_that_is_killed_and_one_that_is_terminated() {
     let node = Arc::new(AgentNode::new("plugin"));
     let _daemon = node.daemon();
     let kubelet = SmallKubelet::start(&node);
-    let mut plugin = started(&node).await;
+    let plugin = started(&node).await;
     let request = kubelet.0.lock().unwrap().0[0].clone();
     assert_eq!((&*request.endpoint, &*request.version), ("divvy-8g-30c.sock", "v1beta1"));
     let mut shown = page_example();
-    shown["pid"] = json!(plugin.id());
-    loop {
-        // The node is looked at beside that.
-        let (code, answer) = ready(&node).await;
-        if code == 0 {
-            assert_eq!(answer, shown);
-            break;
-        }
-    }
+    shown["pid"] = json!(plugin.0.id());
+    assert_eq!(ready(&node).await, (0, shown));
     let first = allocate(&node).await.unwrap();
     assert_eq!((first.cdi_devices.len(), files(&node)), (2, 1));
     kubelet.0.lock().unwrap().1.push(ID.to_owned());
 
-    plugin.kill().unwrap();
-    plugin.wait().unwrap();
+    plugin.kill();
     let (code, answer) = ready(&node).await;
     assert!(
         code == 1 && answer["error"].as_str().unwrap().contains("no plugin answers"),
@@ -168,8 +180,8 @@ async fn a_share_outlives_a_plugin_that_is_killed_and_one_that_is_terminated() {
     let mut plugin = started(&node).await;
     assert_eq!((allocate(&node).await.unwrap(), files(&node)), (first, 1));
 
-    nix::sys::signal::kill(nodes::pid(&plugin), nix::sys::signal::Signal::SIGTERM).unwrap();
-    let ended = tokio::task::spawn_blocking(move || plugin.wait().unwrap());
+    nix::sys::signal::kill(nodes::pid(&plugin.0), nix::sys::signal::Signal::SIGTERM).unwrap();
+    let ended = tokio::task::spawn_blocking(move || plugin.0.wait().unwrap());
     assert_eq!(ended.await.unwrap().code(), Some(0));
     assert!(!Path::new(&node.path("device-plugins/divvy-8g-30c.sock")).exists());
     assert_eq!(files(&node), 1);
@@ -185,8 +197,7 @@ async fn a_plugin_that_is_killed_while_it_allocates_leaves_what_the_next_finishe
     let node = Arc::new(AgentNode::new("plugin-midway"));
     let _daemon = node.daemon();
     let _kubelet = SmallKubelet::start(&node);
-    let mut plugin = started(&node).await;
-    while ready(&node).await.0 != 0 {}
+    let plugin = started(&node).await;
     // A daemon that takes connections and says nothing.
     let silent = node.silent_daemon();
     let of = node.clone();
@@ -197,18 +208,15 @@ async fn a_plugin_that_is_killed_while_it_allocates_leaves_what_the_next_finishe
     {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    plugin.kill().unwrap();
-    plugin.wait().unwrap();
+    plugin.kill();
     assert!(call.await.unwrap().is_err());
     drop(silent);
 
     let _daemon = node.daemon();
-    let mut plugin = started(&node).await;
-    while ready(&node).await.0 != 0 {}
+    let plugin = started(&node).await;
     assert_eq!(allocate(&node).await.unwrap().cdi_devices.len(), 2);
     assert_eq!(files(&node), 1);
-    plugin.kill().unwrap();
-    plugin.wait().unwrap();
+    plugin.kill();
 }
 
 #[test]
@@ -242,18 +250,16 @@ fn what_is_missing_is_named_before_anything_is_made() {
     assert!(!Path::new(&node.path("device-plugins")).exists());
 
     // Beside the agent, and beside another plugin, on one node.
-    let mut agent = node.agent(&[]);
+    let agent = OwnProcess(node.agent(&[]));
     let (code, told) = ended(&[], true);
     assert!(code == 125 && told.contains("`divvy-kube agent`"), "{told}");
-    agent.kill().unwrap();
-    agent.wait().unwrap();
-    let mut plugin = node.plugin(&[], "device plugin on node node");
+    agent.kill();
+    let plugin = OwnProcess(node.plugin(&[], "device plugin on node node"));
     let (code, told) = ended(&[], true);
     assert!(code == 125 && told.contains("another `divvy-kube plugin`"), "{told}");
     let output = node.command(&[]).output().unwrap();
     let told = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(125));
     assert!(told.contains("`divvy-kube plugin` sells this node's cards"), "{told}");
-    plugin.kill().unwrap();
-    plugin.wait().unwrap();
+    plugin.kill();
 }
