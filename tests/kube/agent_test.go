@@ -75,9 +75,9 @@ type Node struct {
 	// divvy is the command, for the simulated machine.
 	divvy  func(arguments ...string) *exec.Cmd
 	daemon *exec.Cmd
-	// agentOf is the agent's command line.
-	agentOf func() *exec.Cmd
-	agent   *exec.Cmd
+	// newAgent is a command that is not started.
+	newAgent func() *exec.Cmd
+	agent    *exec.Cmd
 }
 
 // simulated starts one, with all of its parts, or skips the test where they are not built. Variables describe its cards.
@@ -92,7 +92,7 @@ func (plane *Plane) simulated(t *testing.T, name string, only map[string]string,
 		"--slots", "64",
 	}
 	config := kubeconfig(t, plane.agentConfig(t, name))
-	node.agentOf = func() *exec.Cmd {
+	node.newAgent = func() *exec.Cmd {
 		command := exec.Command(agent, arguments...)
 		command.Env = append(os.Environ(), "KUBECONFIG="+config)
 		return command
@@ -117,17 +117,6 @@ func (plane *Plane) simulated(t *testing.T, name string, only map[string]string,
 		return fmt.Sprintf("%d slices", len(found)), err
 	})
 	return node
-}
-
-func (node *Node) startAgent(t *testing.T) {
-	node.agent = program(t, "agent", node.agentOf())
-}
-
-// killAgent kills it, and starts another.
-func (node *Node) killAgent(t *testing.T) {
-	_ = node.agent.Process.Kill()
-	_ = node.agent.Wait()
-	node.startAgent(t)
 }
 
 // built are the program for Kubernetes and the folder of the others; without them the test is skipped.
@@ -163,6 +152,15 @@ func withDaemon(t *testing.T, kubelet *Kubelet, stage string, variables ...strin
 
 func (node *Node) startDaemon(t *testing.T) {
 	node.daemon = program(t, "daemon", node.divvy("daemon", "--home", node.Home))
+}
+
+func (node *Node) startAgent(t *testing.T) {
+	node.agent = program(t, "agent", node.newAgent())
+}
+
+func (node *Node) killAgent() {
+	_ = node.agent.Process.Kill()
+	_ = node.agent.Wait()
 }
 
 // killDaemon kills it, and starts another a moment later.

@@ -165,14 +165,19 @@ func (churn *Churn) restartScheduler(t *testing.T) {
 // disrupt restarts one part after the other.
 func (churn *Churn) disrupt(t *testing.T, done chan struct{}) {
 	some := func() *Node { return churn.nodes[fmt.Sprintf("churn-%d", rand.IntN(len(churn.nodes)))] }
+	restartAgent := func() {
+		node := some()
+		node.killAgent()
+		node.startAgent(t)
+	}
 	parts := []struct {
 		name    string
 		restart func()
 	}{
-		{"agent", func() { some().killAgent(t) }},
+		{"agent", restartAgent},
 		{"daemon", func() { some().killDaemon(t) }},
 		{"scheduler", func() { churn.restartScheduler(t) }},
-		{"agent", func() { some().killAgent(t) }},
+		{"agent", restartAgent},
 		{"daemon", func() { some().killDaemon(t) }},
 		{"api_server", func() {
 			churn.front.lead("")

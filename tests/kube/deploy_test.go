@@ -197,6 +197,9 @@ func agentsRights(t *testing.T, plane *Plane) {
 	allowed("a claim", second(agent.ResourceV1().ResourceClaims("default").Get(ctx, "none", meta.GetOptions{})))
 	allowed("slices", second(agent.ResourceV1().ResourceSlices().List(ctx, meta.ListOptions{})))
 	allowed("a node", second(agent.CoreV1().Nodes().Get(ctx, "rights-1", meta.GetOptions{})))
+	allowed("sizes", second(agent.RESTClient().Get().AbsPath("/apis/divvy.dev/v1/sharesizes").DoRaw(ctx)))
+	forbidden("to make sizes", second(agent.RESTClient().Post().AbsPath("/apis/divvy.dev/v1/namespaces/default/sharesizes").
+		Body([]byte(`{"apiVersion": "divvy.dev/v1", "kind": "ShareSize", "metadata": {"name": "none"}, "spec": {"cores": 1}}`)).DoRaw(ctx)))
 	forbidden("all claims", second(agent.ResourceV1().ResourceClaims("").List(ctx, meta.ListOptions{})))
 	forbidden("pods", second(agent.CoreV1().Pods("").List(ctx, meta.ListOptions{})))
 	forbidden("secrets", second(agent.CoreV1().Secrets("default").Get(ctx, "none", meta.GetOptions{})))

@@ -27,6 +27,9 @@ const SUFFIXES: [(&str, u128, u128); 14] = [
     ("Pi", 1 << 50, 1),
     ("Ei", 1 << 60, 1),
 ];
+/// Suffixes of what is written, from the largest on, and their bits.
+const WRITTEN: [(&str, u32); 6] =
+    [("Ei", 60), ("Pi", 50), ("Ti", 40), ("Gi", 30), ("Mi", 20), ("Ki", 10)];
 /// More digits than any quantity needs.
 const MOST_DIGITS: usize = 18;
 
@@ -108,6 +111,15 @@ fn factor(suffix: &str) -> Result<(u128, u128), &'static str> {
     }
 }
 
+/// A number of bytes as the API server writes it.
+pub(crate) fn binary(count: u64) -> String {
+    let fits = |(_, bits): &&(&str, u32)| count > 0 && count.trailing_zeros() >= *bits;
+    match WRITTEN.iter().find(fits) {
+        Some((suffix, bits)) => format!("{}{suffix}", count >> bits),
+        None => count.to_string(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -175,6 +187,7 @@ mod tests {
         #[test]
         fn plain_numbers_are_themselves(value in 0..1_u64 << 50) {
             prop_assert_eq!(whole_text(&value.to_string()), Ok(value));
+            prop_assert_eq!(whole_text(&binary(value)), Ok(value));
         }
     }
 }

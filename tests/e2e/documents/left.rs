@@ -62,6 +62,7 @@ pub(crate) const LEFT: &[Left] = &[
         &["NODE_NAME=n1 divvy kube plugin", "kubectl"],
         "needs a kubelet; cargo xtask test kube, crates/kube/tests/plugin.rs",
     ),
+    left("docs/guide/kubernetes-resize.md", &["kubectl"], "cargo xtask test kube does the same"),
     left("docs/guide/oversubscribe.md", &["divvy "], "needs more than a card; handovers.rs"),
     left("docs/guide/recipes.md", &["divvy cdi", "podman run"], "documents/podman.rs"),
     left("docs/guide/recipes.md", &["srun"], "documents/slurm.rs"),

@@ -21,7 +21,7 @@ use tokio::sync::watch;
 pub(crate) use self::args::AgentArgs;
 pub(crate) use self::ready::{AgentAnswer, ask as ask_ready};
 use crate::cards::{CardBook, CardHealth, CardWatch, NodeCard, NodeCards};
-use crate::cluster::{ClaimSource, Cluster, ClusterState, KubeClaims, connect};
+use crate::cluster::{ClaimSource, Cluster, ClusterState, KubeClaims, SizeTask, connect};
 use crate::driver::DRIVER;
 use crate::event::EventLog;
 use crate::kubelet::{self, AgentState, KubeletSockets, NodePlugin};
@@ -102,19 +102,26 @@ async fn serve(args: &AgentArgs, sockets: &KubeletSockets) -> Result<(), AgentFa
     let claims = KubeClaims::new(client.clone());
     let plugin = NodePlugin::new((DRIVER, node), claims, core, cards_rx, log.clone());
     let state = AgentState::default();
+    let mut sizes = None;
     let plugin = if cards.is_empty() {
         let (watch, book) = CardWatch::new(DaemonSocket::at(&args.daemon));
-        let (cluster, task) = Cluster::new(client, args.cluster(node), book.clone());
+        let (cluster, task) = Cluster::new(client.clone(), args.cluster(node), book.clone());
         tokio::spawn(watch.run());
         tokio::spawn(task.run());
         tokio::spawn(book_cards(book, cards_tx));
         tokio::spawn(tell_state(cluster.state.clone(), state.clone(), log.clone()));
+        sizes = Some(cluster.state.clone());
         plugin.under(cluster)
     } else {
         tokio::spawn(tell_cards(cards, cards_tx));
         plugin
     };
     let plugin = Arc::new(plugin);
+    if let Some(published) = sizes {
+        let (claims, options) = (KubeClaims::new(client.clone()), args.cluster(node));
+        let node = (plugin.clone(), claims);
+        tokio::spawn(SizeTask::new(client, options, published, node, log.clone()).run());
+    }
 
     let ending = told_to_end(&log)?;
     tokio::spawn(sweep(plugin.clone()));

@@ -11,10 +11,10 @@
 //! ```
 //!
 //! [`node`] judges the node, [`slices`] says what the pool of devices should be, [`run`] asks and writes, [`events`] tells
-//! people.
+//! people. [`sizes`] gives running claims another size, as people ask by objects of our own.
 //!
-//! Promises: at most one write in [`ClusterTimes::gap`], none while all is as it should be; one watch, of this node's slices, and
-//! one GET of the node in [`ClusterTimes::node`]. Nothing lists or watches claims or pods. Where the API server is away, all
+//! Promises: at most one write of a slice in [`ClusterTimes::gap`], none while all is as it should be; two watches, of this node's
+//! slices and of sizes, and one GET of the node in [`ClusterTimes::node`]. Nothing lists or watches claims or pods. Where the API server is away, all
 //! that is known stays.
 
 mod claims;
@@ -23,10 +23,12 @@ mod events;
 mod instance;
 mod look;
 mod node;
+mod objects;
 mod options;
 mod pace;
 mod run;
 mod runtime;
+mod sizes;
 mod slices;
 #[cfg(test)]
 mod tests;
@@ -43,6 +45,7 @@ pub use self::options::{ClusterOptions, ClusterState, SLOTS};
 pub use self::pace::ClusterTimes;
 pub(crate) use self::pace::jittered;
 pub use self::run::ClusterTask;
+pub use self::sizes::{HeldClaims, SizeTask, SizedClaims};
 pub use self::verdict::{NodeReason, NodeRefusal, NodeVerdict, PluginNode};
 use crate::cards::CardBook;
 

@@ -19,6 +19,7 @@ mod paths;
 mod plugin;
 mod registration;
 mod server;
+mod sizes;
 mod socket;
 mod state;
 #[cfg(test)]

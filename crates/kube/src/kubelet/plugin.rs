@@ -11,7 +11,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
-use crate::cards::NodeCards;
+use crate::cards::{NodeCard, NodeCards};
 use crate::cluster::{ClaimSource, Cluster, ClusterEvent, EventObject, allocated};
 use crate::event::EventLog;
 use crate::prepare::{
@@ -39,13 +39,15 @@ pub struct NodePlugin<S, D, K = HostDisk> {
     driver: String,
     pool: String,
     claims: Arc<S>,
-    core: Arc<PrepareCore<D, K>>,
+    pub(super) core: Arc<PrepareCore<D, K>>,
     turn: Arc<Semaphore>,
     cards: watch::Receiver<NodeCards>,
     /// Whether the node's cards may be used, and who is told of claims that fail; absent in tests of the kubelet's side alone.
     cluster: Option<Cluster>,
     /// Number of calls that run.
     calls: watch::Sender<usize>,
+    /// Changes with the claims that are prepared.
+    pub(super) changes: watch::Sender<u64>,
     patience: Duration,
     log: EventLog,
 }
@@ -82,6 +84,7 @@ where
             cards,
             cluster: None,
             calls: watch::Sender::new(0),
+            changes: watch::Sender::new(0),
             patience: CALL_PATIENCE,
             log,
         }
@@ -119,6 +122,10 @@ where
         &self.log
     }
 
+    fn changed(&self) {
+        self.changes.send_modify(|changes| *changes = changes.wrapping_add(1));
+    }
+
     fn call(&self) -> RunningCall<'_> {
         self.calls.send_modify(|calls| *calls += 1);
         RunningCall(&self.calls)
@@ -143,6 +150,7 @@ where
         let mut done = Ok(Vec::new());
         if !good.is_empty() {
             done = self.in_turn(deadline, move |core| core.prepare(&good)).await;
+            self.changed();
         }
         let mut done = done.map(Vec::into_iter);
         let mut answers = Vec::with_capacity(names.len());
@@ -169,6 +177,7 @@ where
         let begun = Instant::now();
         let uids: Vec<_> = names.iter().map(|name| name.uid.clone()).collect();
         let done = self.in_turn(begun + self.patience, move |core| core.unprepare(&uids)).await;
+        self.changed();
         let mut done = done.map(Vec::into_iter);
         let mut answers = Vec::with_capacity(names.len());
         for name in &names {
@@ -224,16 +233,22 @@ where
     }
 
     fn uuid_of(&self, device: &str) -> Result<String, PrepareError> {
+        let card = self.card(device)?;
+        if let Some(cluster) = &self.cluster {
+            let verdict = cluster.verdict.borrow().check(&card.gpu_uuid);
+            verdict.map_err(|refusal| {
+                let words = format!("{}: {}", refusal.reason.word(), refusal.words);
+                PrepareError::new(PrepareReason::NodeRefused, words)
+            })?;
+        }
+        Ok(card.gpu_uuid)
+    }
+
+    /// The card that is this device.
+    pub(super) fn card(&self, device: &str) -> Result<NodeCard, PrepareError> {
         let cards = self.cards.borrow();
         if let Some(card) = cards.cards.iter().find(|card| card.device == device) {
-            if let Some(cluster) = &self.cluster {
-                let verdict = cluster.verdict.borrow().check(&card.gpu_uuid);
-                verdict.map_err(|refusal| {
-                    let words = format!("{}: {}", refusal.reason.word(), refusal.words);
-                    PrepareError::new(PrepareReason::NodeRefused, words)
-                })?;
-            }
-            return Ok(card.gpu_uuid.clone());
+            return Ok(card.clone());
         }
         let (reason, why) = match cards.checked {
             Some(_) => (PrepareReason::UnknownCard, "is none of this node's cards"),
@@ -243,7 +258,7 @@ where
     }
 
     /// Has the core do something when it is free. What has begun holds the turn until it is done, waited for or not.
-    async fn in_turn<T: Send + 'static>(
+    pub(super) async fn in_turn<T: Send + 'static>(
         &self,
         deadline: Instant,
         work: impl FnOnce(&PrepareCore<D, K>) -> T + Send + 'static,
@@ -289,6 +304,6 @@ fn too_late(why: &str) -> PrepareError {
 }
 
 /// A task that ended without an answer.
-fn lost() -> PrepareError {
+pub(super) fn lost() -> PrepareError {
     too_late("the work ended without an answer")
 }

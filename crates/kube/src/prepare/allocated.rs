@@ -57,10 +57,13 @@ pub struct DriverConfig {
 }
 
 impl DriverConfig {
-    /// Whether these are for `request`. A request's name stands for each of its subrequests.
+    /// Whether these are for `request`.
     pub(super) fn is_for(&self, request: &str) -> bool {
-        let whole = request.split('/').next();
-        let names = |name: &String| name == request || Some(name.as_str()) == whole;
-        self.requests.is_empty() || self.requests.iter().any(names)
+        self.requests.is_empty() || self.requests.iter().any(|name| is_of_request(name, request))
     }
+}
+
+/// Whether `name` stands for `request`. That of a whole request stands for each of its subrequests.
+pub(super) fn is_of_request(name: &str, request: &str) -> bool {
+    name == request || Some(name) == request.split('/').next()
 }

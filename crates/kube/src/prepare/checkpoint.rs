@@ -8,9 +8,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::ids;
+use super::size::ClaimSize;
 
-/// Version of the file.
-pub(super) const VERSION: u64 = 1;
+/// The newest version of the file, which has sizes.
+pub(super) const VERSION: u64 = 2;
+/// The version without. A file that needs no more is of this one, so that an older agent goes on with it.
+const WITHOUT_SIZES: u64 = 1;
 
 /// The file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,6 +41,9 @@ pub(super) struct ClaimLine {
     /// Ids of its shares, by which a device plugin knows its devices again.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub(super) shares: BTreeSet<String>,
+    /// Size of its shares, where another than claimed was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) size: Option<ClaimSize>,
 }
 
 /// A file, as it turns out to be.
@@ -55,7 +61,7 @@ pub(super) enum FoundCheckpoint {
 
 impl ClaimCheckpoint {
     pub(super) fn new(boot_id: &str) -> Self {
-        let (version, boot_id) = (VERSION, boot_id.to_owned());
+        let (version, boot_id) = (WITHOUT_SIZES, boot_id.to_owned());
         Self { version, boot_id, is_whole: false, claims: BTreeMap::new() }
     }
 
@@ -64,16 +70,17 @@ impl ClaimCheckpoint {
             return FoundCheckpoint::Garbled;
         };
         match value.get("version").and_then(Value::as_u64) {
-            Some(VERSION) => {}
+            Some(WITHOUT_SIZES..=VERSION) => {}
             Some(version) if version > VERSION => return FoundCheckpoint::Newer(version),
             _ => return FoundCheckpoint::Garbled,
         }
-        let Ok(found) = serde_json::from_value::<Self>(value) else {
+        let Ok(mut found) = serde_json::from_value::<Self>(value) else {
             return FoundCheckpoint::Garbled;
         };
         let is_own = |(uid, line): (&String, &ClaimLine)| {
             ids::is_uid(uid) && line.ids.iter().all(|id| ids::claim_of(id) == Some(uid))
         };
+        found.version = WITHOUT_SIZES;
         match found.claims.iter().all(is_own) {
             false => FoundCheckpoint::Garbled,
             true if found.boot_id == boot_id => FoundCheckpoint::Ours(found),
@@ -83,7 +90,10 @@ impl ClaimCheckpoint {
 
     /// Text of the file.
     pub(super) fn text(&self) -> String {
-        let mut text = serde_json::to_string_pretty(self).unwrap_or_default();
+        let has_sizes = self.claims.values().any(|line| line.size.is_some());
+        let version = if has_sizes { VERSION } else { WITHOUT_SIZES };
+        let mut text =
+            serde_json::to_string_pretty(&Self { version, ..self.clone() }).unwrap_or_default();
         text.push('\n');
         text
     }
@@ -127,8 +137,23 @@ mod tests {
         let read = |boot| ClaimCheckpoint::read(some.text().as_bytes(), boot);
         assert_eq!(read("boot"), FoundCheckpoint::Ours(some.clone()));
         assert_eq!(read("other"), FoundCheckpoint::OtherBoot(some.clone()));
-        let newer = some.text().replace("\"version\": 1", "\"version\": 2");
-        assert_eq!(ClaimCheckpoint::read(newer.as_bytes(), "boot"), FoundCheckpoint::Newer(2));
+        let newer = some.text().replace("\"version\": 1", "\"version\": 3");
+        assert_eq!(ClaimCheckpoint::read(newer.as_bytes(), "boot"), FoundCheckpoint::Newer(3));
+    }
+
+    #[test]
+    fn one_with_sizes_is_newer_to_an_older_agent_and_one_without_is_not() {
+        let mut sized = some();
+        assert!(sized.text().contains("\"version\": 1") && !sized.text().contains("size"));
+        sized.claims.get_mut("a-1").unwrap().size =
+            Some(ClaimSize { memory_bytes: Some(1 << 30), ..ClaimSize::default() });
+        assert!(sized.text().contains("\"version\": 2"));
+        let read = |text: &str| ClaimCheckpoint::read(text.as_bytes(), "boot");
+        assert_eq!(read(&sized.text()), FoundCheckpoint::Ours(sized.clone()));
+        let unknown = sized.text().replace("\"above\"", "\"below\"");
+        assert_eq!(read(&unknown), FoundCheckpoint::Garbled);
+        sized.claims.get_mut("a-1").unwrap().size = None;
+        assert_eq!(sized, some());
     }
 
     #[test]

@@ -18,9 +18,9 @@ use super::spec::{self, ContainerEdits, PreparePlaces};
 /// Prepares claims on one node.
 #[derive(Debug)]
 pub struct PrepareCore<D, K = HostDisk> {
-    places: PreparePlaces,
-    daemon: D,
-    disk: K,
+    pub(super) places: PreparePlaces,
+    pub(super) daemon: D,
+    pub(super) disk: K,
     /// Whether labels of what is mounted are looked at.
     is_labelled: bool,
 }
@@ -73,13 +73,13 @@ pub struct Unprepared {
 type MadeTenants = BTreeMap<String, (String, ContainerEdits)>;
 
 /// The checkpoint, as it is on the disk and as it is to be; under the lock.
-struct OpenCheckpoint {
+pub(super) struct OpenCheckpoint {
     saved: Option<ClaimCheckpoint>,
-    now: ClaimCheckpoint,
+    pub(super) now: ClaimCheckpoint,
     _lock: CheckpointLock,
 }
 
-fn of_daemon(error: &DaemonError) -> PrepareError {
+pub(super) fn of_daemon(error: &DaemonError) -> PrepareError {
     let reason = match error {
         DaemonError::Unreachable(_) => PrepareReason::DaemonUnreachable,
         DaemonError::Refused { .. } => PrepareReason::DaemonRefused,
@@ -87,7 +87,7 @@ fn of_daemon(error: &DaemonError) -> PrepareError {
     PrepareError::new(reason, error.to_string())
 }
 
-fn of_file(
+pub(super) fn of_file(
     reason: PrepareReason,
     path: &Path,
     done: &str,
@@ -117,11 +117,11 @@ impl<D: NodeDaemon, K: NodeDisk> PrepareCore<D, K> {
 
     /// Prepares claims, whether they are prepared already or not; one answer for each, in their order.
     pub fn prepare(&self, claims: &[AllocatedClaim]) -> Vec<PreparedClaim> {
-        let plans: Vec<_> = claims.iter().map(plan::of).collect();
+        let mut plans: Vec<_> = claims.iter().map(plan::of).collect();
         let failed = |error: &PrepareError| vec![Err(error.clone()); claims.len()];
         let mut made = Vec::new();
         if plans.iter().any(Result::is_ok) {
-            made = match self.announce(claims, &plans) {
+            made = match self.announce(claims, &mut plans) {
                 Ok(mut open) => {
                     let made = self.make_all(claims, &plans, &mut open.now);
                     self.finish(&mut open.now);
@@ -221,21 +221,26 @@ impl<D: NodeDaemon, K: NodeDisk> PrepareCore<D, K> {
         claim.shares.iter().filter_map(share).collect()
     }
 
-    /// Opens the checkpoint and puts into it all names that the claims may come to have.
+    /// Opens the checkpoint and puts into it all names that the claims may come to have. Plans become those of the claims' sizes.
     fn announce(
         &self,
         claims: &[AllocatedClaim],
-        plans: &[Result<ClaimPlan, PrepareError>],
+        plans: &mut [Result<ClaimPlan, PrepareError>],
     ) -> Result<OpenCheckpoint, PrepareError> {
         let mut open = self.open()?;
-        for (claim, plan) in claims.iter().zip(plans) {
-            let Ok(plan) = plan else { continue };
+        for (claim, answer) in claims.iter().zip(plans) {
+            let Ok(plan) = &*answer else { continue };
             let line = open.now.claims.entry(claim.uid.clone()).or_default();
+            // One of another allocation may not fit.
+            line.size = line.size.take().filter(|size| size.check(claim).is_ok());
             line.namespace.clone_from(&claim.namespace);
             line.name.clone_from(&claim.name);
             line.removing = false;
             line.ids.extend(plan.values().map(|tenant| tenant.id.clone()));
             line.shares = claim.shares.iter().filter_map(|share| share.share_id.clone()).collect();
+            if line.size.is_some() {
+                *answer = plan::sized(claim, line.size.as_ref());
+            }
         }
         self.save(&mut open)?;
         Ok(open)
@@ -313,9 +318,11 @@ impl<D: NodeDaemon, K: NodeDisk> PrepareCore<D, K> {
     }
 
     fn make_tenant(&self, tenant: &PlannedTenant) -> Result<ContainerEdits, PrepareError> {
-        let PlannedTenant { id, limits, preload } = tenant;
+        let PlannedTenant { id, limits, preload, is_sized } = tenant;
         let directory = match self.daemon.create(id, limits) {
             Err(error) if error.is_differs() => self.daemon.set(id, limits),
+            // Limits that a tenant was made with are not refused, though it has others.
+            Ok(_) if *is_sized => self.daemon.set(id, limits),
             other => other,
         };
         let directory = directory.map_err(|error| of_daemon(&error))?;
@@ -368,7 +375,7 @@ impl<D: NodeDaemon, K: NodeDisk> PrepareCore<D, K> {
         checkpoint.claims.retain(|_, line| !(line.removing && line.ids.is_empty() && is_whole));
     }
 
-    fn save(&self, open: &mut OpenCheckpoint) -> Result<(), PrepareError> {
+    pub(super) fn save(&self, open: &mut OpenCheckpoint) -> Result<(), PrepareError> {
         if open.saved.as_ref() == Some(&open.now) {
             return Ok(());
         }
@@ -380,7 +387,7 @@ impl<D: NodeDaemon, K: NodeDisk> PrepareCore<D, K> {
     }
 
     /// Takes the lock and reads the checkpoint, or makes it again.
-    fn open(&self) -> Result<OpenCheckpoint, PrepareError> {
+    pub(super) fn open(&self) -> Result<OpenCheckpoint, PrepareError> {
         let _lock = CheckpointLock::take(&self.places.lock())?;
         let (path, boot_id) = (self.places.checkpoint(), &self.places.boot_id);
         let failed = |done, error| of_file(PrepareReason::CheckpointFailed, &path, done, &error);

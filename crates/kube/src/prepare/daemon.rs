@@ -1,5 +1,6 @@
 //! Daemon of the node, as the prepare core asks it; tests have one of their own.
 
+use std::collections::BTreeMap;
 use std::fmt::{Display, Formatter};
 
 use serde::Serialize;
@@ -73,6 +74,12 @@ pub trait NodeDaemon {
     /// # Errors
     /// [`DaemonError`].
     fn set(&self, id: &str, limits: &NodeTenantLimits) -> Result<String, DaemonError>;
+
+    /// Bytes that a tenant holds, by card.
+    ///
+    /// # Errors
+    /// [`DaemonError`].
+    fn held(&self, id: &str) -> Result<BTreeMap<String, u64>, DaemonError>;
 
     /// Removes a tenant, also one that is not there, and never waits for its processes.
     ///

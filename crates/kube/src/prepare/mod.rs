@@ -22,6 +22,9 @@
 //! limits of that tenant are by card. A container that takes two requests of ours is in the tenant of the last, and has
 //! memory of the other's card to the size of a byte: too little, never too much.
 //!
+//! **A share may have another size than it has claimed**, while its programs run: [`PrepareCore::resize`]. The checkpoint has it, so that
+//! making all of it again does not undo it.
+//!
 //! Promises: one claim's failure is not another's; every failure has a [`PrepareReason`], whose word is stable; nothing waits
 //! for a process, and for a lock or a daemon a few seconds at most.
 //!
@@ -36,8 +39,10 @@ mod ids;
 mod lock;
 mod plan;
 mod reason;
+mod resize;
 mod selinux;
 mod settings;
+mod size;
 mod socket;
 mod spec;
 #[cfg(test)]
@@ -48,6 +53,8 @@ pub use self::core::{KnownClaim, PrepareCore, PreparedClaim, PreparedShare, Unpr
 pub use self::daemon::{CardLimits, DaemonError, NodeDaemon, NodeTenantLimits};
 pub use self::disk::{HostDisk, NodeDisk};
 pub use self::reason::{PrepareError, PrepareReason};
+pub use self::resize::{HeldClaim, ResizeFailure, ResizedClaim};
 pub use self::selinux::selinux_enforces;
+pub use self::size::{ClaimSize, LEAST_MEMORY_BYTES};
 pub use self::socket::DaemonSocket;
 pub use self::spec::{ContainerEdits, ContainerMount, PreparePlaces, boot_id};

@@ -7,6 +7,7 @@ use super::daemon::{CardLimits, NodeTenantLimits};
 use super::ids;
 use super::reason::{PrepareError, PrepareReason};
 use super::settings::{self, PreloadBy, ShareSettings};
+use super::size::{ClaimSize, SharePart};
 
 /// Millionths in a percent.
 const PPM_OF_PERCENT: u32 = 10_000;
@@ -17,14 +18,29 @@ pub(super) struct PlannedTenant {
     pub(super) id: String,
     pub(super) limits: NodeTenantLimits,
     pub(super) preload: PreloadBy,
+    /// Whether a size is in the place of what is claimed.
+    pub(super) is_sized: bool,
 }
 
 /// Tenants of a claim, by request.
 pub(super) type ClaimPlan = BTreeMap<String, PlannedTenant>;
 
+/// Plan by what is claimed.
+///
 /// # Errors
 /// [`PrepareReason::BadClaim`], and those of the settings.
 pub(super) fn of(claim: &AllocatedClaim) -> Result<ClaimPlan, PrepareError> {
+    sized(claim, None)
+}
+
+/// Plan by a size that fits the claim; its names are those of any other size.
+///
+/// # Errors
+/// As [`of`].
+pub(super) fn sized(
+    claim: &AllocatedClaim,
+    size: Option<&ClaimSize>,
+) -> Result<ClaimPlan, PrepareError> {
     let bad = |words: String| PrepareError::new(PrepareReason::BadClaim, words);
     if !ids::is_uid(&claim.uid) {
         return Err(bad(format!("the claim's UID {:?} is none", claim.uid)));
@@ -52,9 +68,10 @@ pub(super) fn of(claim: &AllocatedClaim) -> Result<ClaimPlan, PrepareError> {
                 "request {request:?}: another has the same id {id}; rename it"
             )));
         }
-        let limits =
-            limits(&shares, settings).map_err(|why| bad(format!("request {request:?}: {why}")))?;
-        plan.insert(request.to_owned(), PlannedTenant { id, limits, preload: settings.preload });
+        let limits = limits(&shares, settings, size)
+            .map_err(|why| bad(format!("request {request:?}: {why}")))?;
+        let (preload, is_sized) = (settings.preload, size.is_some());
+        plan.insert(request.to_owned(), PlannedTenant { id, limits, preload, is_sized });
     }
     Ok(plan)
 }
@@ -83,25 +100,33 @@ fn check(share: &AllocatedShare) -> Result<(), String> {
 }
 
 /// Limits of the tenant: those of a card are what its shares have together.
-fn limits(shares: &[&AllocatedShare], settings: ShareSettings) -> Result<NodeTenantLimits, String> {
-    let mut cards: BTreeMap<&str, (u64, u32)> = BTreeMap::new();
+fn limits(
+    shares: &[&AllocatedShare],
+    settings: ShareSettings,
+    size: Option<&ClaimSize>,
+) -> Result<NodeTenantLimits, String> {
+    let mut cards: BTreeMap<&str, SharePart> = BTreeMap::new();
     for share in shares {
-        let (memory_bytes, cores) = cards.entry(&share.gpu_uuid).or_default();
-        *memory_bytes = memory_bytes
-            .checked_add(share.memory_bytes)
+        let part = SharePart::of(share, size);
+        let nothing = SharePart { memory_bytes: 0, due_cores: 0, most_cores: 0 };
+        let all = cards.entry(&share.gpu_uuid).or_insert(nothing);
+        all.memory_bytes = all
+            .memory_bytes
+            .checked_add(part.memory_bytes)
             .ok_or_else(|| format!("memory of {} is more than can be counted", share.gpu_uuid))?;
-        *cores = cores.saturating_add(share.cores_percent).min(100);
+        all.due_cores = all.due_cores.saturating_add(part.due_cores).min(100);
+        all.most_cores = all.most_cores.saturating_add(part.most_cores).min(100);
     }
-    let devices = cards.iter().map(|(uuid, (memory_bytes, cores))| CardLimits {
+    let devices = cards.iter().map(|(uuid, all)| CardLimits {
         uuid: (*uuid).to_owned(),
-        memory_bytes: *memory_bytes,
-        share_ppm: PPM_OF_PERCENT * settings.burst_cores.unwrap_or(0).max(*cores),
+        memory_bytes: all.memory_bytes,
+        share_ppm: PPM_OF_PERCENT * settings.burst_cores.unwrap_or(0).max(all.most_cores),
     });
     Ok(NodeTenantLimits {
         devices: devices.collect(),
         // A burst is at the cost of nobody: where others want the card, each is due what it has claimed. The weight is one
         // for all cards; the least of them takes nothing from anybody.
-        weight: cards.values().map(|(_, cores)| *cores).min().unwrap_or(1),
+        weight: cards.values().map(|all| all.due_cores).min().unwrap_or(1),
         priority: settings.priority.word().to_owned(),
         class: settings.class.word().to_owned(),
         oversubscribe: settings.oversubscribe,

@@ -4,6 +4,7 @@
 //!
 //! Promises: nothing is said to a process that is neither root's nor this user's; all of an exchange has one deadline.
 
+use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
@@ -111,6 +112,17 @@ impl NodeDaemon for DaemonSocket {
     fn set(&self, id: &str, limits: &NodeTenantLimits) -> Result<String, DaemonError> {
         let call = json!({ "set": { "id": id, "limits": limits } });
         self.directory(&self.ask(&call, "tenant")?)
+    }
+
+    fn held(&self, id: &str) -> Result<BTreeMap<String, u64>, DaemonError> {
+        let tenant = self.ask(&json!({ "stat": { "id": id } }), "tenant")?;
+        let devices = tenant.get("devices").and_then(Value::as_array);
+        let devices = devices.ok_or_else(|| self.unreachable("a tenant without devices"))?;
+        let held = |device: &Value| {
+            let uuid = device.get("uuid").and_then(Value::as_str)?;
+            Some((uuid.to_owned(), device.get("held_bytes").and_then(Value::as_u64)?))
+        };
+        Ok(devices.iter().filter_map(held).collect())
     }
 
     fn remove(&self, id: &str) -> Result<(), DaemonError> {

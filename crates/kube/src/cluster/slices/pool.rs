@@ -19,6 +19,7 @@ use crate::cards::{BookedDevice, CardBook, CardHealth, DeviceKind};
 use crate::cluster::verdict::NodeVerdict;
 use crate::driver::DRIVER;
 use crate::fnv::{BASIS, fnv_1a};
+use crate::quantity;
 
 /// Devices that a slice may have.
 pub(super) const MOST_DEVICES: usize = 128;
@@ -27,9 +28,6 @@ const MEMORY_STEP: u64 = 1 << 20;
 const LEAST_MEMORY: u64 = 64 << 20;
 /// The longest text of an attribute.
 const MOST_TEXT_BYTES: usize = 64;
-/// Suffixes of quantities, from the largest on.
-const SUFFIXES: [(&str, u32); 6] =
-    [("Ei", 60), ("Pi", 50), ("Ti", 40), ("Gi", 30), ("Mi", 20), ("Ki", 10)];
 /// The longest beginning of a slice's name: the whole has 253 bytes at most.
 const MOST_NODE_BYTES: usize = 200;
 
@@ -192,11 +190,7 @@ fn shared_capacity(memory_bytes: u64, slots: u32) -> BTreeMap<String, DeviceCapa
 
 /// A quantity as the API server writes it.
 fn bytes(count: u64) -> Quantity {
-    let fits = |(_, bits): &&(&str, u32)| count > 0 && count.trailing_zeros() >= *bits;
-    Quantity(match SUFFIXES.iter().find(fits) {
-        Some((suffix, bits)) => format!("{}{suffix}", count >> bits),
-        None => count.to_string(),
-    })
+    Quantity(quantity::binary(count))
 }
 
 fn some_text(value: &str) -> Option<DeviceAttribute> {

@@ -1,4 +1,4 @@
-//! API server of the tests: slices of a node, the node itself, and events, over a real socket.
+//! API server of the tests: slices of a node, the node itself, events, claims and sizes, over a real socket.
 //!
 //! It lists, watches, makes, replaces and removes as the real one does as far as the agent can tell: versions, conflicts,
 //! preconditions, dry runs, and a history that a watch may have fallen out of. It can be told to fail.
@@ -20,9 +20,12 @@ use tokio::sync::mpsc;
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::UnboundedReceiverStream;
 
-type Body = BoxBody<Bytes, Infallible>;
+use super::size_api::SizeShelf;
+
+pub(super) type Body = BoxBody<Bytes, Infallible>;
 
 const SLICES: &str = "/apis/resource.k8s.io/v1/resourceslices";
+const CLAIMS: &str = "/apis/resource.k8s.io/v1/namespaces/";
 const EVENTS: &str = "/apis/events.k8s.io/v1/namespaces/default/events";
 
 /// Failure of the next requests of a kind.
@@ -44,6 +47,9 @@ pub(super) struct ApiWorld {
     /// Failures of the next writes, and of the next watches.
     pub(super) write_faults: VecDeque<ApiFault>,
     pub(super) watch_faults: VecDeque<ApiFault>,
+    /// Claims by namespace and name, and sizes.
+    pub(super) claims: BTreeMap<String, Value>,
+    pub(super) sizes: SizeShelf,
     /// Whether it is one without the feature gate.
     pub(super) drops_shares: bool,
     version: u64,
@@ -94,7 +100,7 @@ impl ApiWorld {
     }
 }
 
-fn line(event: &Value) -> Bytes {
+pub(super) fn line(event: &Value) -> Bytes {
     Bytes::from(format!("{event}\n"))
 }
 
@@ -174,6 +180,17 @@ impl FakeApi {
         if path == EVENTS {
             self.world().events.push(body.clone());
             return whole(201, &body);
+        }
+        if let Some(place) = path.strip_prefix("/apis/divvy.dev/v1/") {
+            return self.world().sizes.answer(&head.method, place, &query, &body);
+        }
+        if let Some(place) = path.strip_prefix(CLAIMS) {
+            let key = place.replace("/resourceclaims/", "/");
+            return match self.world().claims.get(&key) {
+                Some(code) if code.is_u64() => status(503, "as the test wants"),
+                Some(claim) => whole(200, claim),
+                None => status(404, "not found"),
+            };
         }
         let Some(name) = path.strip_prefix(SLICES) else { return status(404, "no such path") };
         let name = name.trim_start_matches('/');
@@ -267,12 +284,12 @@ fn without_shares(mut slice: Value) -> Value {
     slice
 }
 
-fn whole(code: u16, value: &Value) -> Response<Body> {
+pub(super) fn whole(code: u16, value: &Value) -> Response<Body> {
     let body = Full::new(Bytes::from(value.to_string())).boxed();
     Response::builder().status(code).header("content-type", "application/json").body(body).unwrap()
 }
 
-fn status(code: u16, message: &str) -> Response<Body> {
+pub(super) fn status(code: u16, message: &str) -> Response<Body> {
     let reason = if code == 409 { "Conflict" } else { "Test" };
     let status = json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "metadata": {},
         "message": message, "reason": reason, "code": code });

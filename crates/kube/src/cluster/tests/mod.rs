@@ -5,6 +5,8 @@ mod api;
 mod faults;
 mod node;
 mod publish;
+mod size_api;
+mod sizes;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};

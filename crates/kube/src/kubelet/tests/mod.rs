@@ -89,6 +89,10 @@ impl NodeDaemon for FakeTenantDaemon {
         self.create(id, limits)
     }
 
+    fn held(&self, _: &str) -> Result<BTreeMap<String, u64>, DaemonError> {
+        self.asked().map(|()| BTreeMap::new())
+    }
+
     fn remove(&self, id: &str) -> Result<(), DaemonError> {
         self.asked()?;
         self.tenants.lock().unwrap().remove(id);

@@ -72,7 +72,7 @@ fn a_checkpoint_of_a_newer_version_is_left_alone_and_named() {
     std::fs::write(node.places.checkpoint(), newer).unwrap();
     let (reason, words) = refused(&node.core(), &[claim("a")]);
     assert_eq!(reason, PrepareReason::CheckpointNewer);
-    assert!(words.contains("version 7") && words.contains("knows 1"), "{words}");
+    assert!(words.contains("version 7") && words.contains("knows 2"), "{words}");
     assert_eq!(std::fs::read_to_string(node.places.checkpoint()).unwrap(), newer);
     let answers = node.core().unprepare(&["a".to_owned()]);
     assert_eq!(answers[0].result.as_ref().unwrap_err().reason, PrepareReason::CheckpointNewer);

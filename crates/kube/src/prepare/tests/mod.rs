@@ -2,6 +2,7 @@
 
 mod faults;
 mod kills;
+mod resizes;
 mod situations;
 mod words;
 
@@ -14,8 +15,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use serde_json::{Value, json};
 
 use super::{
-    AllocatedClaim, AllocatedShare, DaemonError, DriverConfig, HostDisk, NodeDaemon, NodeDisk,
-    NodeTenantLimits, ParametersOf, PrepareCore, PreparePlaces,
+    AllocatedClaim, AllocatedShare, CardLimits, DaemonError, DriverConfig, HostDisk, NodeDaemon,
+    NodeDisk, NodeTenantLimits, ParametersOf, PrepareCore, PreparePlaces,
 };
 
 pub(crate) const A: &str = "GPU-01010101-0101-0101-0101-010101010101";
@@ -25,9 +26,13 @@ pub(crate) const B: &str = "GPU-02020202-0202-0202-0202-020202020202";
 #[derive(Debug, Default)]
 pub(crate) struct FakeTenants {
     pub(crate) tenants: BTreeMap<String, NodeTenantLimits>,
+    /// Limits that changed ones were made with, which `create` takes for the same, as the daemon does.
+    started: BTreeMap<String, NodeTenantLimits>,
     pub(crate) is_away: bool,
     /// Ids that it refuses.
     pub(crate) refused: BTreeSet<String>,
+    /// Bytes that each holds of each card.
+    pub(crate) held_bytes: u64,
     /// Requests that it got.
     pub(crate) asked: u64,
     /// Tenants that it has made.
@@ -90,7 +95,9 @@ impl NodeDaemon for FakeDaemon {
             return Err(refusal("too-many"));
         }
         match all.tenants.get(id) {
-            Some(there) if there != limits => return Err(refusal("differs")),
+            Some(there) if there != limits && all.started.get(id) != Some(limits) => {
+                return Err(refusal("differs"));
+            }
             Some(_) => {}
             None => {
                 all.tenants.insert(id.to_owned(), limits.clone());
@@ -103,12 +110,22 @@ impl NodeDaemon for FakeDaemon {
     fn set(&self, id: &str, limits: &NodeTenantLimits) -> std::result::Result<String, DaemonError> {
         let mut all = self.asked(true)?;
         let there = all.tenants.get_mut(id).ok_or_else(|| refusal("unknown-tenant"))?;
-        *there = limits.clone();
+        let before = std::mem::replace(there, limits.clone());
+        all.started.entry(id.to_owned()).or_insert(before);
         Ok(format!("/run/divvy/by-id/0/{id}"))
     }
 
+    fn held(&self, id: &str) -> std::result::Result<BTreeMap<String, u64>, DaemonError> {
+        let all = self.asked(false)?;
+        let tenant = all.tenants.get(id).ok_or_else(|| refusal("unknown-tenant"))?;
+        let held = |card: &CardLimits| (card.uuid.clone(), all.held_bytes);
+        Ok(tenant.devices.iter().map(held).collect())
+    }
+
     fn remove(&self, id: &str) -> std::result::Result<(), DaemonError> {
-        self.asked(true)?.tenants.remove(id);
+        let mut all = self.asked(true)?;
+        all.tenants.remove(id);
+        all.started.remove(id);
         Ok(())
     }
 
