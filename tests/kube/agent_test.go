@@ -80,8 +80,14 @@ type Node struct {
 	agent    *exec.Cmd
 }
 
-// simulated starts one, with all of its parts, or skips the test where they are not built. Variables describe its cards.
-func (plane *Plane) simulated(t *testing.T, name string, only map[string]string, variables ...string) *Node {
+// simulated starts one, with all of its parts, or skips the test where they are not built.
+func (plane *Plane) simulated(t *testing.T, name string, only map[string]string) *Node {
+	t.Helper()
+	return plane.simulatedWith(t, name, only, nil)
+}
+
+// simulatedWith is the same of cards that variables describe, and with more arguments for the agent.
+func (plane *Plane) simulatedWith(t *testing.T, name string, only map[string]string, variables []string, more ...string) *Node {
 	t.Helper()
 	agent, stage := built(t)
 	plane.node(t, name, only)
@@ -93,7 +99,7 @@ func (plane *Plane) simulated(t *testing.T, name string, only map[string]string,
 	}
 	config := kubeconfig(t, plane.agentConfig(t, name))
 	node.newAgent = func() *exec.Cmd {
-		command := exec.Command(agent, arguments...)
+		command := exec.Command(agent, append(arguments, more...)...)
 		command.Env = append(os.Environ(), "KUBECONFIG="+config)
 		return command
 	}

@@ -14,7 +14,7 @@ import (
 func instances(t *testing.T, plane *Plane) {
 	namespace := "instances"
 	only := map[string]string{"test": namespace}
-	node := plane.simulated(t, "instances-1", only, "SIMGPU_DEVICES=2", "SIMGPU_MEMORY=64GiB", "SIMGPU_MIG_0=1g.8gb,3g.32gb")
+	node := plane.simulatedWith(t, "instances-1", only, []string{"SIMGPU_DEVICES=2", "SIMGPU_MEMORY=64GiB", "SIMGPU_MIG_0=1g.8gb,3g.32gb"})
 	const cards = "513d9a0b-7e42-4c11-9f20-d177e5000"
 	small, large, whole := "MIG-"+cards+"100", "MIG-"+cards+"200", "GPU-"+cards+"001"
 

@@ -193,6 +193,7 @@ func TestCluster(t *testing.T) {
 		{"a_running_pods_share_is_resized", resizedPod},
 		{"above_a_claim_needs_a_right", aboveNeedsARight},
 		{"an_agent_tells_of_sizes_of_its_own_node_alone", ownSizesOnly},
+		{"metrics_name_the_pods_and_their_status_says_how_the_card_is", metricsOfPods},
 		{"pods_written_for_hami_get_claims", podsOfHAMi},
 		{"a_controller_writes_templates_of_its_own_alone", ownTemplatesOnly},
 		{"two_lines_become_a_tenant_by_the_controller", controllerMakesTemplates},

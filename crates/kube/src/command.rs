@@ -40,7 +40,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Agent(AgentArgs),
+    Agent(Box<AgentArgs>),
     Controller(ControllerArgs),
     Convert(ConvertArgs),
     Explain(ExplainArgs),

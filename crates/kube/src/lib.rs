@@ -2,7 +2,8 @@
 //! the [`controller`] of a cluster, and the words for why a pod waits, [`explain`].
 //!
 //! The agent of a node prepares claims, the [`plugin`] is for clusters without them: [`kubelet`] has the agent's sockets, [`cluster`]
-//! speaks to the API server, [`cards`] knows the node's cards, [`prepare`] makes the node ready for a claim.
+//! speaks to the API server, [`cards`] knows the node's cards, [`prepare`] makes the node ready for a claim, [`metrics`] tells
+//! whose each tenant is.
 //!
 //! Promises: `#![forbid(unsafe_code)]`; exit codes are those of `divvy`; an error names the value and the fix.
 //!
@@ -27,6 +28,7 @@ mod fnv;
 mod keys;
 mod kinds;
 pub mod kubelet;
+mod metrics;
 mod note;
 mod offers;
 mod plugin;

@@ -151,6 +151,7 @@ fn what_is_missing_is_named_before_anything_is_made() {
         (&["--cdi", "cdi"], true, 2, "--cdi cdi"),
         (&["--kubelet-root", &long], true, 2, "--kubelet-root"),
         (&["--json"], true, 2, "--ready"),
+        (&["--metrics", "here"], true, 2, "--metrics here"),
         (&[], false, 125, "no API server is configured"),
     ] {
         let (found, told) = ended(arguments, configured);

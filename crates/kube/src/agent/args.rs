@@ -44,6 +44,18 @@ pub(crate) struct AgentArgs {
     #[arg(long, value_name = "KIND", default_value = "nvidia.com/gpu")]
     pub(super) card_kind: String,
 
+    /// Serve metrics of claims and their pods at this IP address, at port 19438 unless another is named
+    #[arg(long, value_name = "ADDRESS")]
+    pub(super) metrics: Option<String>,
+
+    /// The kubelet's socket of which pods have what, for metrics
+    #[arg(
+        long,
+        value_name = "SOCKET",
+        default_value = "/var/lib/kubelet/pod-resources/kubelet.sock"
+    )]
+    pub(super) pod_resources: PathBuf,
+
     /// Claims that may share a card
     #[arg(long, value_name = "N", default_value_t = SLOTS, value_parser = clap::value_parser!(u32).range(1..=256))]
     pub(super) slots: u32,

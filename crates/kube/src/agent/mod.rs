@@ -25,6 +25,7 @@ use crate::cluster::{ClaimSource, Cluster, ClusterState, KubeClaims, SizeTask, c
 use crate::driver::DRIVER;
 use crate::event::EventLog;
 use crate::kubelet::{self, AgentState, KubeletSockets, NodePlugin};
+use crate::metrics::{self, ClaimPage};
 use crate::prepare::{
     DaemonSocket, NodeDaemon, NodeDisk, PrepareCore, PreparePlaces, boot_id, selinux_enforces,
 };
@@ -80,6 +81,8 @@ async fn serve(args: &AgentArgs, sockets: &KubeletSockets) -> Result<(), AgentFa
         )
     })?;
     let cards = args.cards().map_err(AgentFailure::Usage)?;
+    let metrics_at = args.metrics.as_deref().map(metrics::address).transpose();
+    let metrics_at = metrics_at.map_err(AgentFailure::Usage)?;
     for (flag, path) in [("--state", &args.state), ("--cdi", &args.cdi)] {
         absolute(flag, path)?;
     }
@@ -102,7 +105,7 @@ async fn serve(args: &AgentArgs, sockets: &KubeletSockets) -> Result<(), AgentFa
     let claims = KubeClaims::new(client.clone());
     let plugin = NodePlugin::new((DRIVER, node), claims, core, cards_rx, log.clone());
     let state = AgentState::default();
-    let mut sizes = None;
+    let mut beside = None;
     let plugin = if cards.is_empty() {
         let (watch, book) = CardWatch::new(DaemonSocket::at(&args.daemon));
         let (cluster, task) = Cluster::new(client.clone(), args.cluster(node), book.clone());
@@ -110,17 +113,22 @@ async fn serve(args: &AgentArgs, sockets: &KubeletSockets) -> Result<(), AgentFa
         tokio::spawn(task.run());
         tokio::spawn(book_cards(book, cards_tx));
         tokio::spawn(tell_state(cluster.state.clone(), state.clone(), log.clone()));
-        sizes = Some(cluster.state.clone());
+        beside = Some(cluster.clone());
         plugin.under(cluster)
     } else {
         tokio::spawn(tell_cards(cards, cards_tx));
         plugin
     };
     let plugin = Arc::new(plugin);
-    if let Some(published) = sizes {
+    if let Some(cluster) = beside {
         let (claims, options) = (KubeClaims::new(client.clone()), args.cluster(node));
         let node = (plugin.clone(), claims);
-        tokio::spawn(SizeTask::new(client, options, published, node, log.clone()).run());
+        tokio::spawn(SizeTask::new(client, options, cluster.state, node, log.clone()).run());
+    }
+
+    if let Some(address) = metrics_at {
+        let page = ClaimPage::new(node, plugin.clone(), args.pod_resources.clone());
+        tokio::spawn(metrics::serve(address, page, log.clone()));
     }
 
     let ending = told_to_end(&log)?;

@@ -20,6 +20,7 @@
 mod claims;
 mod connect;
 mod events;
+mod held;
 mod instance;
 mod look;
 mod node;
@@ -40,12 +41,13 @@ pub use self::claims::{ClaimSource, KubeClaims, allocated};
 pub(crate) use self::connect::connect;
 pub(crate) use self::events::send as send_events;
 pub use self::events::{ClusterEvent, EventObject, EventQueue};
+pub use self::held::{HeldClaims, SizedClaims};
 pub use self::look::look_for_plugin;
 pub use self::options::{ClusterOptions, ClusterState, SLOTS};
 pub use self::pace::ClusterTimes;
 pub(crate) use self::pace::jittered;
 pub use self::run::ClusterTask;
-pub use self::sizes::{HeldClaims, SizeTask, SizedClaims};
+pub use self::sizes::SizeTask;
 pub use self::verdict::{NodeReason, NodeRefusal, NodeVerdict, PluginNode};
 use crate::cards::CardBook;
 

@@ -10,10 +10,10 @@ use serde_json::Value;
 use super::ids;
 use super::size::ClaimSize;
 
-/// The newest version of the file, which has sizes.
+/// Version of the file.
 pub(super) const VERSION: u64 = 2;
-/// The version without. A file that needs no more is of this one, so that an older agent goes on with it.
-const WITHOUT_SIZES: u64 = 1;
+/// The one before, without sizes and without what is known of tenants.
+const FIRST: u64 = 1;
 
 /// The file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,6 +44,18 @@ pub(super) struct ClaimLine {
     /// Size of its shares, where another than claimed was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) size: Option<ClaimSize>,
+    /// Request and cards of its tenants, by their ids; nothing of those that were found.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) tenants: BTreeMap<String, TenantLine>,
+}
+
+/// One tenant of a claim.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct TenantLine {
+    pub(super) request: String,
+    /// UUIDs of the cards that it has a share of.
+    pub(super) cards: BTreeSet<String>,
 }
 
 /// A file, as it turns out to be.
@@ -61,7 +73,7 @@ pub(super) enum FoundCheckpoint {
 
 impl ClaimCheckpoint {
     pub(super) fn new(boot_id: &str) -> Self {
-        let (version, boot_id) = (WITHOUT_SIZES, boot_id.to_owned());
+        let (version, boot_id) = (VERSION, boot_id.to_owned());
         Self { version, boot_id, is_whole: false, claims: BTreeMap::new() }
     }
 
@@ -70,7 +82,7 @@ impl ClaimCheckpoint {
             return FoundCheckpoint::Garbled;
         };
         match value.get("version").and_then(Value::as_u64) {
-            Some(WITHOUT_SIZES..=VERSION) => {}
+            Some(FIRST..=VERSION) => {}
             Some(version) if version > VERSION => return FoundCheckpoint::Newer(version),
             _ => return FoundCheckpoint::Garbled,
         }
@@ -80,7 +92,7 @@ impl ClaimCheckpoint {
         let is_own = |(uid, line): (&String, &ClaimLine)| {
             ids::is_uid(uid) && line.ids.iter().all(|id| ids::claim_of(id) == Some(uid))
         };
-        found.version = WITHOUT_SIZES;
+        found.version = VERSION;
         match found.claims.iter().all(is_own) {
             false => FoundCheckpoint::Garbled,
             true if found.boot_id == boot_id => FoundCheckpoint::Ours(found),
@@ -90,10 +102,7 @@ impl ClaimCheckpoint {
 
     /// Text of the file.
     pub(super) fn text(&self) -> String {
-        let has_sizes = self.claims.values().any(|line| line.size.is_some());
-        let version = if has_sizes { VERSION } else { WITHOUT_SIZES };
-        let mut text =
-            serde_json::to_string_pretty(&Self { version, ..self.clone() }).unwrap_or_default();
+        let mut text = serde_json::to_string_pretty(self).unwrap_or_default();
         text.push('\n');
         text
     }
@@ -137,23 +146,23 @@ mod tests {
         let read = |boot| ClaimCheckpoint::read(some.text().as_bytes(), boot);
         assert_eq!(read("boot"), FoundCheckpoint::Ours(some.clone()));
         assert_eq!(read("other"), FoundCheckpoint::OtherBoot(some.clone()));
-        let newer = some.text().replace("\"version\": 1", "\"version\": 3");
+        let newer = some.text().replace("\"version\": 2", "\"version\": 3");
         assert_eq!(ClaimCheckpoint::read(newer.as_bytes(), "boot"), FoundCheckpoint::Newer(3));
     }
 
     #[test]
-    fn one_with_sizes_is_newer_to_an_older_agent_and_one_without_is_not() {
-        let mut sized = some();
-        assert!(sized.text().contains("\"version\": 1") && !sized.text().contains("size"));
-        sized.claims.get_mut("a-1").unwrap().size =
-            Some(ClaimSize { memory_bytes: Some(1 << 30), ..ClaimSize::default() });
-        assert!(sized.text().contains("\"version\": 2"));
+    fn one_of_the_first_version_is_read_and_sizes_are_kept() {
+        let first = some().text().replace("\"version\": 2", "\"version\": 1");
         let read = |text: &str| ClaimCheckpoint::read(text.as_bytes(), "boot");
+        assert_eq!(read(&first), FoundCheckpoint::Ours(some()));
+        let mut sized = some();
+        let line = sized.claims.get_mut("a-1").unwrap();
+        line.size = Some(ClaimSize { memory_bytes: Some(1 << 30), ..ClaimSize::default() });
+        let (id, request) = (line.ids.first().unwrap().clone(), "gpu".to_owned());
+        line.tenants.insert(id, TenantLine { request, cards: BTreeSet::new() });
         assert_eq!(read(&sized.text()), FoundCheckpoint::Ours(sized.clone()));
         let unknown = sized.text().replace("\"above\"", "\"below\"");
         assert_eq!(read(&unknown), FoundCheckpoint::Garbled);
-        sized.claims.get_mut("a-1").unwrap().size = None;
-        assert_eq!(sized, some());
     }
 
     #[test]
@@ -164,8 +173,8 @@ mod tests {
             assert_eq!(found, FoundCheckpoint::Garbled, "{end}");
         }
         for (from, to) in [
-            ("\"version\": 1", "\"version\": 0"),
-            ("\"version\": 1", "\"version\": \"1\""),
+            ("\"version\": 2", "\"version\": 0"),
+            ("\"version\": 2", "\"version\": \"2\""),
             ("\"isWhole\"", "\"whole\""),
             ("claim.a-1.", "claim.a-2."),
             ("\"a-1\"", "\"../a\""),

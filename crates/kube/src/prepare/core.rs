@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::allocated::AllocatedClaim;
-use super::checkpoint::{ClaimCheckpoint, ClaimLine, FoundCheckpoint, VERSION};
+use super::checkpoint::{ClaimCheckpoint, ClaimLine, FoundCheckpoint, TenantLine, VERSION};
 use super::daemon::{DaemonError, NodeDaemon};
 use super::disk::{HostDisk, NodeDisk, replace};
 use super::ids;
@@ -94,6 +94,12 @@ pub(super) fn of_file(
     error: &dyn std::fmt::Display,
 ) -> PrepareError {
     PrepareError::new(reason, format!("{} cannot be {done}: {error}", path.display()))
+}
+
+/// Request and cards of a tenant, by its id.
+fn known(request: &str, tenant: &PlannedTenant) -> (String, TenantLine) {
+    let cards = tenant.limits.devices.iter().map(|card| card.uuid.clone()).collect();
+    (tenant.id.clone(), TenantLine { request: request.to_owned(), cards })
 }
 
 impl<D: NodeDaemon> PrepareCore<D> {
@@ -238,6 +244,7 @@ impl<D: NodeDaemon, K: NodeDisk> PrepareCore<D, K> {
             line.removing = false;
             line.ids.extend(plan.values().map(|tenant| tenant.id.clone()));
             line.shares = claim.shares.iter().filter_map(|share| share.share_id.clone()).collect();
+            line.tenants = plan.iter().map(|(request, tenant)| known(request, tenant)).collect();
             if line.size.is_some() {
                 *answer = plan::sized(claim, line.size.as_ref());
             }

@@ -52,6 +52,12 @@ pub(super) fn cdi_device(id: &str) -> String {
     format!("{KIND}={id}")
 }
 
+/// Tenant of a CDI device; `None` for a device that is none of ours.
+pub(crate) fn tenant_of_device(device: &str) -> Option<&str> {
+    let id = device.strip_prefix(KIND)?.strip_prefix('=')?;
+    claim_of(id).map(|_| id)
+}
+
 /// Name of the file that describes it.
 pub(super) fn cdi_file(id: &str) -> String {
     format!("{}{id}{}", FILE.0, FILE.1)
@@ -109,6 +115,8 @@ mod tests {
             let id = tenant_id(&uid, &request, shares.iter().map(String::as_str));
             prop_assert!(id.len() <= 87 && id.bytes().all(|b| b.is_ascii_alphanumeric() || b".-".contains(&b)));
             prop_assert_eq!(claim_of(&id), Some(&*uid));
+            let device = cdi_device(&id);
+            prop_assert_eq!(tenant_of_device(&device), Some(&*id));
             let file = cdi_file(&id);
             prop_assert_eq!(id_of_file(&file), Some(&*id));
             shares.reverse();
@@ -123,7 +131,7 @@ mod tests {
 
         #[test]
         fn no_name_panics(name in "\\PC*") {
-            let _ = (claim_of(&name), id_of_file(&name), is_uid(&name));
+            let _ = (claim_of(&name), id_of_file(&name), is_uid(&name), tenant_of_device(&name));
         }
     }
 }

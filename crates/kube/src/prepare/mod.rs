@@ -52,8 +52,9 @@ pub use self::allocated::{AllocatedClaim, AllocatedShare, DriverConfig, Paramete
 pub use self::core::{KnownClaim, PrepareCore, PreparedClaim, PreparedShare, Unprepared};
 pub use self::daemon::{CardLimits, DaemonError, NodeDaemon, NodeTenantLimits};
 pub use self::disk::{HostDisk, NodeDisk};
+pub(crate) use self::ids::tenant_of_device;
 pub use self::reason::{PrepareError, PrepareReason};
-pub use self::resize::{HeldClaim, ResizeFailure, ResizedClaim};
+pub use self::resize::{HeldClaim, HeldTenant, ResizeFailure, ResizedClaim};
 pub use self::selinux::selinux_enforces;
 pub use self::size::{ClaimSize, LEAST_MEMORY_BYTES};
 pub use self::socket::DaemonSocket;

@@ -5,8 +5,10 @@
 //!
 //! Does not know who wants it, nor whether a wish is of this claim.
 
+use std::collections::BTreeSet;
+
 use super::allocated::AllocatedClaim;
-use super::checkpoint::{ClaimCheckpoint, FoundCheckpoint};
+use super::checkpoint::{ClaimCheckpoint, FoundCheckpoint, TenantLine};
 use super::core::{PrepareCore, of_daemon, of_file};
 use super::daemon::NodeDaemon;
 use super::disk::NodeDisk;
@@ -26,6 +28,19 @@ pub struct HeldClaim {
     pub name: String,
     /// Size of its shares, where another than claimed was asked for.
     pub size: Option<ClaimSize>,
+    /// Its tenants.
+    pub tenants: Vec<HeldTenant>,
+}
+
+/// A tenant of a claim that is prepared here.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HeldTenant {
+    /// Its id at the daemon.
+    pub id: String,
+    /// The request that it answers; empty where that is not known.
+    pub request: String,
+    /// UUIDs of the cards that it has a share of; none where they are not known.
+    pub cards: BTreeSet<String>,
 }
 
 /// A claim whose shares have the size that was asked for.
@@ -68,11 +83,18 @@ impl<D: NodeDaemon, K: NodeDisk> PrepareCore<D, K> {
         let found = bytes.map(|bytes| ClaimCheckpoint::read(&bytes, &self.places.boot_id));
         let Some(FoundCheckpoint::Ours(found)) = found else { return Ok(Vec::new()) };
         let lines = found.claims.into_iter().filter(|(_, line)| !line.removing);
-        let held = lines.map(|(uid, line)| HeldClaim {
-            uid,
-            namespace: line.namespace,
-            name: line.name,
-            size: line.size,
+        let held = lines.map(|(uid, mut line)| {
+            let tenants = line.ids.into_iter().map(|id| {
+                let TenantLine { request, cards } = line.tenants.remove(&id).unwrap_or_default();
+                HeldTenant { id, request, cards }
+            });
+            HeldClaim {
+                uid,
+                namespace: line.namespace,
+                name: line.name,
+                size: line.size,
+                tenants: tenants.collect(),
+            }
         });
         Ok(held.collect())
     }

@@ -28,7 +28,7 @@ pub struct ClaimSize {
     pub above: bool,
 }
 
-/// What a share has of its card.
+/// Part of a card that a share has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SharePart {
     pub(super) memory_bytes: u64,

@@ -64,7 +64,7 @@ pub(super) struct SizeStatus {
     /// UID of the claim that it was applied to.
     #[serde(rename = "claimUID")]
     pub(super) claim_uid: Option<String>,
-    /// What each share has; none where they differ.
+    /// Size of each share; none where they differ.
     pub(super) memory: Option<String>,
     pub(super) cores: Option<String>,
     pub(super) conditions: Vec<Condition>,

@@ -1,6 +1,6 @@
 //! Loop of the sizes: hears the watch and what the node prepares, resizes what is to be, and then writes one status after another.
 //!
-//! Whatever was done is remembered with what it was done for, and done again where that is another: a wish, a claim, or the size that
+//! Work that was done is remembered with what it was done for, and done again where that is another: a wish, a claim, or the size that
 //! the node says it has. So nothing is lost that an instance before this one had begun. One instance of a node does all of it, the
 //! one that publishes.
 //!
@@ -20,10 +20,10 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 use tokio_stream::StreamExt;
 
-use super::SizedClaims;
 use super::object::{self, SizeObject, key};
 use super::verdict::{SizeReason, SizeVerdict};
 use crate::cluster::claims::ClaimSource;
+use crate::cluster::held::SizedClaims;
 use crate::cluster::objects::{KeptObject, ObjectStore};
 use crate::cluster::options::{ClusterOptions, ClusterState};
 use crate::cluster::pace::{ClusterTimes, Pace, jittered};
@@ -47,7 +47,7 @@ pub struct SizeTask<C, S> {
     claims: S,
     log: EventLog,
     objects: ObjectStore<SizeObject>,
-    /// What was done, by the claim's key.
+    /// Work that was done, by the claim's key.
     done: BTreeMap<String, DoneSize>,
     /// Whether there were more objects than are kept.
     is_full: bool,
@@ -55,7 +55,7 @@ pub struct SizeTask<C, S> {
     problem: Option<String>,
 }
 
-/// What was done for a claim.
+/// Work that was done for a claim.
 #[derive(Debug, Default)]
 struct DoneSize {
     /// For which object; none where there was none.
@@ -298,7 +298,7 @@ impl<C: SizedClaims, S: ClaimSource> SizeTask<C, S> {
             let HeldClaim { uid, namespace, name, .. } = held;
             let claim = match self.claims.get(namespace, name).await {
                 Ok(claim) if claim.metadata.uid.as_ref() == Some(uid) => claim,
-                // What is left of one that has gone is soon taken back.
+                // Shares of one that has gone are soon taken back.
                 other => {
                     is_done = false;
                     let words = other

@@ -40,7 +40,7 @@ impl SizeReason {
     }
 }
 
-/// What has come of a wish.
+/// Outcome of a wish.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SizeVerdict {
     pub(super) reason: SizeReason,

@@ -8,8 +8,7 @@ use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use http_body_util::combinators::BoxBody;
-use http_body_util::{BodyExt, Full, StreamBody};
+use http_body_util::{BodyExt, StreamBody};
 use hyper::body::{Bytes, Frame, Incoming};
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response};
@@ -20,9 +19,8 @@ use tokio::sync::mpsc;
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::UnboundedReceiverStream;
 
+use super::answers::{Body, line, status, whole};
 use super::size_api::SizeShelf;
-
-pub(super) type Body = BoxBody<Bytes, Infallible>;
 
 const SLICES: &str = "/apis/resource.k8s.io/v1/resourceslices";
 const CLAIMS: &str = "/apis/resource.k8s.io/v1/namespaces/";
@@ -98,10 +96,6 @@ impl ApiWorld {
         self.forgotten = self.version;
         self.history.clear();
     }
-}
-
-pub(super) fn line(event: &Value) -> Bytes {
-    Bytes::from(format!("{event}\n"))
 }
 
 /// The server. It ends with the test's runtime.
@@ -282,16 +276,4 @@ fn without_shares(mut slice: Value) -> Value {
         }
     }
     slice
-}
-
-pub(super) fn whole(code: u16, value: &Value) -> Response<Body> {
-    let body = Full::new(Bytes::from(value.to_string())).boxed();
-    Response::builder().status(code).header("content-type", "application/json").body(body).unwrap()
-}
-
-pub(super) fn status(code: u16, message: &str) -> Response<Body> {
-    let reason = if code == 409 { "Conflict" } else { "Test" };
-    let status = json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "metadata": {},
-        "message": message, "reason": reason, "code": code });
-    whole(code, &status)
 }

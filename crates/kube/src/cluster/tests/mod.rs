@@ -1,6 +1,7 @@
 //! The cluster's side against an API server of its own, over a real socket. No test waits for a time to pass: each waits for what
 //! should come, or counts what happened while the node was looked at some more times.
 
+mod answers;
 mod api;
 mod faults;
 mod node;

@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::UnboundedReceiverStream;
 
-use super::api::{Body, line, status, whole};
+use super::answers::{Body, line, status, whole};
 
 #[derive(Debug, Default)]
 pub(super) struct SizeShelf {

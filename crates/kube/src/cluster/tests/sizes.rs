@@ -16,7 +16,7 @@ const MADE: &str = "2026-01-01T00:00:00Z";
 
 /// Claims of the node, and what was done with them.
 #[derive(Debug)]
-struct Holder {
+struct SizeHolder {
     world: Mutex<Holding>,
     changes: watch::Sender<u64>,
 }
@@ -28,7 +28,7 @@ struct Holding {
     faults: VecDeque<ResizeFailure>,
 }
 
-impl Holder {
+impl SizeHolder {
     fn new(uids: &[&str]) -> Arc<Self> {
         let holder = Self { world: Mutex::default(), changes: watch::Sender::new(0) };
         holder.hold(uids);
@@ -46,13 +46,14 @@ impl Holder {
             namespace: "team".to_owned(),
             name: "train".to_owned(),
             size: None,
+            tenants: Vec::new(),
         };
         self.world().held = uids.iter().map(held).collect();
         self.changes.send_modify(|changes| *changes += 1);
     }
 }
 
-impl HeldClaims for Holder {
+impl HeldClaims for SizeHolder {
     async fn held(&self) -> Result<Vec<HeldClaim>, PrepareError> {
         Ok(self.world().held.clone())
     }
@@ -62,7 +63,7 @@ impl HeldClaims for Holder {
     }
 }
 
-impl SizedClaims for Holder {
+impl SizedClaims for SizeHolder {
     async fn resize(
         &self,
         claim: ResourceClaim,
@@ -101,7 +102,7 @@ struct Sizes {
 }
 
 impl Sizes {
-    fn start(api: &FakeApi, holder: &Arc<Holder>) -> Self {
+    fn start(api: &FakeApi, holder: &Arc<SizeHolder>) -> Self {
         let options = ClusterOptions { times: quick(), ..ClusterOptions::of("n1", "none") };
         let (state, seen) =
             watch::channel(ClusterState { is_publisher: true, ..ClusterState::default() });
@@ -128,15 +129,15 @@ fn written(api: &FakeApi) -> usize {
     world.sizes.written.iter().filter(|status| status["claimUID"] != "probe").count()
 }
 
-/// What was done, but for the probe.
-fn resized(holder: &Holder) -> Vec<Option<u64>> {
+/// Sizes that were set, but for the probe's.
+fn resized(holder: &SizeHolder) -> Vec<Option<u64>> {
     let world = holder.world();
     let own = world.resized.iter().filter(|(uid, _)| uid != "probe");
     own.map(|(_, memory_bytes)| *memory_bytes).collect()
 }
 
 /// Has another object's change come through, behind all that there was before.
-async fn passes(api: &FakeApi, holder: &Holder) {
+async fn passes(api: &FakeApi, holder: &SizeHolder) {
     let before = api.count("GET /apis/resource.k8s.io/v1/namespaces/team/resourceclaims/probe");
     api.world().claims.insert("team/probe".to_owned(), claim("probe", MADE));
     let probe = HeldClaim {
@@ -144,6 +145,7 @@ async fn passes(api: &FakeApi, holder: &Holder) {
         namespace: "team".to_owned(),
         name: "probe".to_owned(),
         size: None,
+        tenants: Vec::new(),
     };
     holder.world().held.push(probe);
     api.world().sizes.put("team/probe", json!({ "cores": 1 }));
@@ -158,7 +160,7 @@ async fn passes(api: &FakeApi, holder: &Holder) {
 
 #[tokio::test]
 async fn a_wish_comes_to_be_is_told_once_and_goes_with_its_object() {
-    let (api, holder) = (api().await, Holder::new(&["uid-1"]));
+    let (api, holder) = (api().await, SizeHolder::new(&["uid-1"]));
     let sizes = Sizes::start(&api, &holder);
     api.world().sizes.put(KEY, json!({ "memory": "4Gi" }));
     says(&api, "Resized").await;
@@ -178,7 +180,7 @@ async fn a_wish_comes_to_be_is_told_once_and_goes_with_its_object() {
 
 #[tokio::test]
 async fn an_instance_that_is_started_does_what_the_one_before_had_begun_and_tells_nothing_new() {
-    let (api, holder) = (api().await, Holder::new(&["uid-1"]));
+    let (api, holder) = (api().await, SizeHolder::new(&["uid-1"]));
     let first = Sizes::start(&api, &holder);
     api.world().sizes.put(KEY, json!({ "memory": "4Gi" }));
     says(&api, "Resized").await;
@@ -207,7 +209,7 @@ async fn an_instance_that_is_started_does_what_the_one_before_had_begun_and_tell
 
 #[tokio::test]
 async fn a_wish_waits_for_its_claim_and_is_let_go_with_it() {
-    let (api, holder) = (api().await, Holder::new(&[]));
+    let (api, holder) = (api().await, SizeHolder::new(&[]));
     let sizes = Sizes::start(&api, &holder);
     api.world().sizes.put(KEY, json!({ "memory": "4Gi" }));
     passes(&api, &holder).await;
@@ -228,7 +230,7 @@ async fn a_wish_waits_for_its_claim_and_is_let_go_with_it() {
 
 #[tokio::test]
 async fn an_object_of_an_earlier_claim_of_the_name_is_not_applied() {
-    let (api, holder) = (api().await, Holder::new(&["uid-1"]));
+    let (api, holder) = (api().await, SizeHolder::new(&["uid-1"]));
     let sizes = Sizes::start(&api, &holder);
     api.world().sizes.put_made_at(KEY, json!({ "memory": "4Gi" }), "2025-12-31T23:59:59Z");
     says(&api, "OlderThanClaim").await;
@@ -251,7 +253,7 @@ async fn an_object_of_an_earlier_claim_of_the_name_is_not_applied() {
 
 #[tokio::test]
 async fn what_is_refused_says_so_and_changes_nothing() {
-    let (api, holder) = (api().await, Holder::new(&["uid-1"]));
+    let (api, holder) = (api().await, SizeHolder::new(&["uid-1"]));
     let sizes = Sizes::start(&api, &holder);
     for (spec, part) in [
         (json!({ "memory": "-1" }), "is negative"),
@@ -273,7 +275,7 @@ async fn what_is_refused_says_so_and_changes_nothing() {
 
 #[tokio::test]
 async fn what_fails_is_tried_again() {
-    let (api, holder) = (api().await, Holder::new(&["uid-1"]));
+    let (api, holder) = (api().await, SizeHolder::new(&["uid-1"]));
     let away = PrepareError::new(PrepareReason::DaemonUnreachable, "no daemon answers");
     holder.world().faults.extend(vec![ResizeFailure::Failed(away); 3]);
     api.world().sizes.faults.extend([403, 409, 500]);
@@ -298,7 +300,7 @@ async fn what_fails_is_tried_again() {
 
 #[tokio::test]
 async fn without_the_kind_all_stays_as_it_is_until_it_comes() {
-    let (api, holder) = (api().await, Holder::new(&["uid-1"]));
+    let (api, holder) = (api().await, SizeHolder::new(&["uid-1"]));
     holder.world().held[0].size = Some(ClaimSize::default());
     api.world().sizes.is_missing = true;
     let sizes = Sizes::start(&api, &holder);

@@ -101,7 +101,7 @@ fn an_instance_that_is_killed_anywhere_leaves_the_size_or_the_one_before() {
             node.core().resize(&claim, before).unwrap();
             let life = Life::of(effects);
             let _ = node.living(&life).resize(&claim, after);
-            // What the checkpoint says is what comes of it, when the claim is prepared again or the wish is heard again.
+            // The checkpoint's word is what comes of it, when the claim is prepared again or the wish is heard again.
             let said = sizes(&node.core()).remove(0);
             assert!([before, after].contains(&said.as_ref()), "{said:?}");
             prepared(&node.core(), std::slice::from_ref(&claim));
