@@ -21,7 +21,9 @@ use tokio::sync::watch;
 pub(crate) use self::args::AgentArgs;
 pub(crate) use self::ready::{AgentAnswer, ask as ask_ready};
 use crate::cards::{CardBook, CardHealth, CardWatch, NodeCard, NodeCards};
-use crate::cluster::{ClaimSource, Cluster, ClusterState, KubeClaims, SizeTask, connect};
+use crate::cluster::{
+    ClaimSource, Cluster, ClusterState, KubeClaims, SizeTask, connect, tell_claims,
+};
 use crate::driver::DRIVER;
 use crate::event::EventLog;
 use crate::kubelet::{self, AgentState, KubeletSockets, NodePlugin};
@@ -111,16 +113,18 @@ async fn serve(args: &AgentArgs, sockets: &KubeletSockets) -> Result<(), AgentFa
         let (cluster, task) = Cluster::new(client.clone(), args.cluster(node), book.clone());
         tokio::spawn(watch.run());
         tokio::spawn(task.run());
-        tokio::spawn(book_cards(book, cards_tx));
+        tokio::spawn(book_cards(book.clone(), cards_tx));
         tokio::spawn(tell_state(cluster.state.clone(), state.clone(), log.clone()));
-        beside = Some(cluster.clone());
+        beside = Some((cluster.clone(), book));
         plugin.under(cluster)
     } else {
         tokio::spawn(tell_cards(cards, cards_tx));
         plugin
     };
     let plugin = Arc::new(plugin);
-    if let Some(cluster) = beside {
+    if let Some((cluster, book)) = beside {
+        let told = tell_claims(plugin.clone(), book, cluster.state.clone(), cluster.events.clone());
+        tokio::spawn(told);
         let (claims, options) = (KubeClaims::new(client.clone()), args.cluster(node));
         let node = (plugin.clone(), claims);
         tokio::spawn(SizeTask::new(client, options, cluster.state, node, log.clone()).run());

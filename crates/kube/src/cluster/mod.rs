@@ -17,6 +17,7 @@
 //! slices and of sizes, and one GET of the node in [`ClusterTimes::node`]. Nothing lists or watches claims or pods. Where the API server is away, all
 //! that is known stays.
 
+mod claim_health;
 mod claims;
 mod connect;
 mod events;
@@ -37,6 +38,7 @@ mod verdict;
 
 use tokio::sync::watch;
 
+pub use self::claim_health::tell_claims;
 pub use self::claims::{ClaimSource, KubeClaims, allocated};
 pub(crate) use self::connect::connect;
 pub(crate) use self::events::send as send_events;
