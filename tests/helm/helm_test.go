@@ -24,6 +24,10 @@ const (
 	chart  = "../../deploy/helm/divvy"
 	base   = "../../deploy/kubernetes"
 	plugin = "../../deploy/kubernetes-plugin"
+	// withMetrics is the base with metrics beside it.
+	withMetrics = "../../deploy/kubernetes-metrics"
+	// newest is the version of the cluster, where nothing else is said.
+	newest = "v1.36.3"
 )
 
 // rendered are the objects that `kubectl apply -k` would send.
@@ -51,7 +55,7 @@ func rendered(t *testing.T, folder string) []*unstructured.Unstructured {
 // charted are the objects that Helm would send to a cluster of today, by kind and name.
 func charted(t *testing.T, values map[string]any) (map[string]*unstructured.Unstructured, error) {
 	t.Helper()
-	return chartedFor(t, "v1.36.3", values)
+	return chartedFor(t, newest, values)
 }
 
 // chartedFor is the same for a cluster of another version.
@@ -108,7 +112,7 @@ func written(t *testing.T, object *unstructured.Unstructured) string {
 
 // TestChartIsSound: Helm's own linter has nothing to say.
 func TestChartIsSound(t *testing.T) {
-	version, err := common.ParseKubeVersion("v1.36.3")
+	version, err := common.ParseKubeVersion(newest)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,24 +123,22 @@ func TestChartIsSound(t *testing.T) {
 	}
 }
 
-// TestChartIsTheBase: with its default values the chart makes the objects of the kustomization, and with the plugin those of the other.
+// TestChartIsTheBase: with its default values the chart makes the objects of the kustomization, and those of the ones with metrics or the
+// plugin where they are asked for.
 func TestChartIsTheBase(t *testing.T) {
-	made, err := charted(t, nil)
+	same(t, base, newest, nil)
+	same(t, withMetrics, newest, map[string]any{"metrics": true})
+	same(t, plugin, "v1.28.4", map[string]any{"plugin": map[string]any{"enabled": true}})
+}
+
+// same compares the chart's objects with those of a kustomization.
+func same(t *testing.T, folder, version string, values map[string]any) {
+	t.Helper()
+	made, err := chartedFor(t, version, values)
 	if err != nil {
 		t.Fatal(err)
 	}
-	same(t, made, rendered(t, base))
-	values := map[string]any{"plugin": map[string]any{"enabled": true}}
-	if made, err = chartedFor(t, "v1.28.4", values); err != nil {
-		t.Fatal(err)
-	}
-	same(t, made, rendered(t, plugin))
-}
-
-// same compares what the chart makes with a kustomization.
-func same(t *testing.T, made map[string]*unstructured.Unstructured, base []*unstructured.Unstructured) {
-	t.Helper()
-	for _, want := range base {
+	for _, want := range rendered(t, folder) {
 		name := want.GetKind() + " " + want.GetName()
 		if want.GetKind() == "Namespace" {
 			// Helm makes it by --create-namespace.
