@@ -169,7 +169,7 @@ func controllerMakesTemplates(t *testing.T, plane *Plane) {
 	namespace := plane.namespace(t, "templates")
 	only := map[string]string{"test": namespace}
 	node := plane.simulated(t, "templates-1", only)
-	two := hamiPod(namespace, "pod", map[string]string{"gpu": "1", "gpumem": "8000", "gpucores": "28"})
+	two := hamiPod(namespace, "pod", map[string]string{"gpu": "1", "gpumem": "8192", "gpucores": "30"})
 	two.Spec.NodeSelector = only
 	before := plane.writes(t, controllerAccount)
 	plane.run(t, two)
@@ -193,9 +193,9 @@ func controllerMakesTemplates(t *testing.T, plane *Plane) {
 	if made.Labels[ownerLabel] != controllerAccount {
 		t.Errorf("labels %v", made.Labels)
 	}
-	round := hamiPod(namespace, "pod", map[string]string{"gpu": "1", "gpumem": "8192", "gpucores": "30"})
-	round.TypeMeta = meta.TypeMeta{APIVersion: "v1", Kind: "Pod"}
-	written := plane.converted(t, round)
+	pod := hamiPod(namespace, "pod", map[string]string{"gpu": "1", "gpumem": "8192", "gpucores": "30"})
+	pod.TypeMeta = meta.TypeMeta{APIVersion: "v1", Kind: "Pod"}
+	written := plane.converted(t, pod)
 	if written.Name != made.Name || !reflect.DeepEqual(written.Spec, made.Spec) {
 		t.Errorf("made %+v, but convert writes %+v", made, written)
 	}

@@ -129,7 +129,7 @@ mod tests {
                 EventObject::Claim { name, .. } => {
                     format!("{name} {}: {}", event.reason, event.note)
                 }
-                EventObject::Node { .. } => String::new(),
+                EventObject::Node { .. } | EventObject::Pod { .. } => String::new(),
             };
             events.into_iter().map(words).collect()
         };
