@@ -27,7 +27,7 @@ func churnOf(t *testing.T) int {
 	t.Helper()
 	text := os.Getenv("DIVVY_KUBE_CHURN")
 	if text == "" {
-		return 150
+		return 300
 	}
 	count, err := strconv.Atoi(text)
 	if err != nil || count < 1 {
@@ -175,21 +175,21 @@ func (churn *Churn) disrupt(t *testing.T, done chan struct{}) {
 		restart func()
 	}{
 		{"agent", restartAgent},
-		{"daemon", func() { some().killDaemon(t) }},
-		{"scheduler", func() { churn.restartScheduler(t) }},
-		{"agent", restartAgent},
-		{"daemon", func() { some().killDaemon(t) }},
 		{"api_server", func() {
 			churn.front.lead("")
 			churn.server.TearDownFn()
 			churn.startServer(t)
 		}},
+		{"daemon", func() { some().killDaemon(t) }},
+		{"scheduler", func() { churn.restartScheduler(t) }},
+		{"agent", restartAgent},
+		{"daemon", func() { some().killDaemon(t) }},
 	}
 	for at := 0; ; at++ {
 		select {
 		case <-done:
 			return
-		case <-time.After(time.Duration(500+rand.IntN(1500)) * time.Millisecond):
+		case <-time.After(time.Duration(300+rand.IntN(1000)) * time.Millisecond):
 			part := parts[at%len(parts)]
 			part.restart()
 			churn.restarts[part.name]++

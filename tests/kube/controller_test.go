@@ -193,9 +193,9 @@ func controllerMakesTemplates(t *testing.T, plane *Plane) {
 	if made.Labels[ownerLabel] != controllerAccount {
 		t.Errorf("labels %v", made.Labels)
 	}
-	pod := hamiPod(namespace, "pod", map[string]string{"gpu": "1", "gpumem": "8192", "gpucores": "30"})
-	pod.TypeMeta = meta.TypeMeta{APIVersion: "v1", Kind: "Pod"}
-	written := plane.converted(t, pod)
+	same := hamiPod(namespace, "pod", map[string]string{"gpu": "1", "gpumem": "8192", "gpucores": "30"})
+	same.TypeMeta = meta.TypeMeta{APIVersion: "v1", Kind: "Pod"}
+	written := plane.converted(t, same)
 	if written.Name != made.Name || !reflect.DeepEqual(written.Spec, made.Spec) {
 		t.Errorf("made %+v, but convert writes %+v", made, written)
 	}

@@ -47,11 +47,17 @@ func check[T any](t *testing.T) func(it T, err error) T {
 	}
 }
 
-// namespace makes a namespace that is the test's alone.
+// namespace makes a namespace that is the test's alone. Its pods go with the test: the scheduler tries those that wait again with each
+// claim of others.
 func (plane *Plane) namespace(t *testing.T, name string) string {
 	t.Helper()
 	object := &core.Namespace{ObjectMeta: meta.ObjectMeta{Name: name}}
 	check[*core.Namespace](t)(plane.CoreV1().Namespaces().Create(plane.Context, object, meta.CreateOptions{}))
+	t.Cleanup(func() {
+		now := int64(0)
+		atOnce := meta.DeleteOptions{GracePeriodSeconds: &now}
+		_ = plane.CoreV1().Pods(name).DeleteCollection(plane.Context, atOnce, meta.ListOptions{})
+	})
 	return name
 }
 

@@ -64,7 +64,11 @@ func podsArePreempted(t *testing.T, plane *Plane) {
 		one := pod(namespace, name, "quarter", only)
 		one.Spec.PriorityClassName = namespace + "-" + class
 		one.Labels = map[string]string{"guarded": fmt.Sprint(guarded)}
-		plane.run(t, one)
+		// The API server's admission hears of classes a moment later.
+		until(t, name+" is made", func() (string, error) {
+			_, err := pods.Create(plane.Context, one, meta.CreateOptions{})
+			return "", err
+		})
 	}
 	for number := range 4 {
 		// The youngest go first, and these may not.

@@ -109,14 +109,14 @@ func resizedPod(t *testing.T, plane *Plane) {
 	first := node.waitLimits(t, id, 4, 20)
 	told(t, plane, sizes, claim, "Resized", "memory 4Gi, cores 20")
 	var took []float64
-	before := plane.writes(t)
+	before := plane.writes(t, agentAccount)
 	for round := range 10 {
 		gib := float64(1 + round%4)
 		patch(fmt.Sprintf(`{"memory": "%vGi"}`, gib))
 		took = append(took, node.waitLimits(t, id, gib, 20).Seconds())
 		told(t, plane, sizes, claim, "Resized", fmt.Sprintf("memory %vGi", gib))
 	}
-	if writes := plane.writes(t) - before; writes > 10 {
+	if writes := plane.writes(t, agentAccount) - before; writes > 10 {
 		t.Errorf("%d writes for 10 changes", writes)
 	}
 	report(t, map[string]any{"figure": "live-resize", "first_s": first.Seconds(), "changes_s": took})

@@ -91,7 +91,7 @@ pub(crate) struct Finding {
     #[serde(rename = "word")]
     pub(crate) kind: FindingKind,
     pub(crate) words: String,
-    /// What is to be done; empty where nothing is.
+    /// Way out of it; empty where there is none.
     pub(crate) fix: String,
 }
 

@@ -27,7 +27,7 @@ const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
 /// Objects of a page of a list.
 const PAGE: u32 = 500;
 
-/// What a pod's reference to a claim led to.
+/// Claim that a pod refers to, as far as it was found.
 #[derive(Clone, Debug, Default)]
 pub(super) struct NamedClaim {
     /// Name of the claim in the pod.
@@ -57,7 +57,7 @@ pub(super) struct PodScene {
     pub(super) events: Vec<Event>,
     /// Events of agents about their nodes.
     pub(super) node_events: Vec<Event>,
-    /// What could not be read, in words.
+    /// Failures to read something, in words.
     pub(super) unread: Vec<String>,
 }
 
@@ -133,7 +133,7 @@ impl Looker {
         Ok(self.scene)
     }
 
-    /// What was read, or none and its words kept.
+    /// Value that was read; none, and its words kept, where that failed.
     fn or_say<T>(&mut self, read: Result<T>) -> Option<T> {
         read.map_err(|error| self.scene.unread.push(format!("{error:#}"))).ok()
     }
