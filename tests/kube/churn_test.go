@@ -48,8 +48,10 @@ type Churn struct {
 	serve         func() *apiserver.TestServer
 	stopScheduler context.CancelFunc
 	restarts      map[string]int
-	lost, over    atomic.Int64
-	samples       int
+	// slower is how many times longer the time between two restarts is than in a short run.
+	slower     time.Duration
+	lost, over atomic.Int64
+	samples    int
 }
 
 // TestChurn: whatever part is killed or restarted while pods come and go, each pod is placed and prepared in the end, no card has
@@ -58,6 +60,7 @@ func TestChurn(t *testing.T) {
 	const workers, nodes, share = 24, 3, 20
 	pods := churnOf(t)
 	churn := startChurn(t)
+	churn.slower = time.Duration(1 + pods/2000)
 	for number := range nodes {
 		name := fmt.Sprintf("churn-%d", number)
 		churn.nodes[name] = churn.simulated(t, name, churn.only)
@@ -189,7 +192,7 @@ func (churn *Churn) disrupt(t *testing.T, done chan struct{}) {
 		select {
 		case <-done:
 			return
-		case <-time.After(time.Duration(300+rand.IntN(1000)) * time.Millisecond):
+		case <-time.After(churn.slower * time.Duration(300+rand.IntN(1000)) * time.Millisecond):
 			part := parts[at%len(parts)]
 			part.restart()
 			churn.restarts[part.name]++

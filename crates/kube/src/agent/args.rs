@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use crate::cluster::{ClusterOptions, SLOTS};
+use super::node::NodeArgs;
+use crate::cluster::ClusterOptions;
 
 /// Prepare claims on a node, as the kubelet asks.
 ///
@@ -12,37 +13,12 @@ use crate::cluster::{ClusterOptions, SLOTS};
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct AgentArgs {
-    /// Name of the node, which is the pool of its cards
-    #[arg(long, value_name = "NAME", env = "NODE_NAME")]
-    pub(super) node_name: Option<String>,
+    #[command(flatten)]
+    pub(super) node: NodeArgs,
 
     /// UID of the agent's pod, so that two may run while one replaces the other
     #[arg(long, value_name = "UID", env = "POD_UID")]
     pub(super) pod_uid: Option<String>,
-
-    /// The kubelet's directory; the same path here as on the host
-    #[arg(long, value_name = "DIR", default_value = "/var/lib/kubelet")]
-    pub(super) kubelet_root: PathBuf,
-
-    /// Directory of CDI files, which the container runtime reads
-    #[arg(long, value_name = "DIR", default_value = "/var/run/cdi")]
-    pub(super) cdi: PathBuf,
-
-    /// Directory of the agent's own state; the same path here as on the host, and kept over reboots
-    #[arg(long, value_name = "DIR", default_value = "/var/lib/divvy/kube")]
-    pub(super) state: PathBuf,
-
-    /// Socket of the node's daemon
-    #[arg(long, value_name = "SOCKET", default_value = "/run/divvy/daemon.sock")]
-    pub(super) daemon: PathBuf,
-
-    /// Path of libdivvy.so; the same here as on the host
-    #[arg(long, value_name = "FILE", default_value = "/opt/divvy/lib/libdivvy.so")]
-    pub(super) library: PathBuf,
-
-    /// Vendor and class of the CDI devices that bring a card's nodes and the driver's libraries
-    #[arg(long, value_name = "KIND", default_value = "nvidia.com/gpu")]
-    pub(super) card_kind: String,
 
     /// Serve metrics of claims and their pods at this IP address, at port 19438 unless another is named
     #[arg(long, value_name = "ADDRESS")]
@@ -55,10 +31,6 @@ pub(crate) struct AgentArgs {
         default_value = "/var/lib/kubelet/pod-resources/kubelet.sock"
     )]
     pub(super) pod_resources: PathBuf,
-
-    /// Claims that may share a card
-    #[arg(long, value_name = "N", default_value_t = SLOTS, value_parser = clap::value_parser!(u32).range(1..=256))]
-    pub(super) slots: u32,
 
     /// A container runtime that somebody vouches for, which knows CDI, as `kata` of kata://3.0.0; may be repeated
     #[arg(long = "runtime-with-cdi", value_name = "NAME")]
@@ -91,11 +63,11 @@ Exit codes:
 impl AgentArgs {
     /// Settings of the cluster's side.
     pub(super) fn cluster(&self, node: &str) -> ClusterOptions {
-        let options = ClusterOptions::of(node, self.state.join("publisher.lock"));
+        let options = ClusterOptions::of(node, self.node.state.join("publisher.lock"));
         let instance = self.pod_uid.clone().unwrap_or_else(|| node.to_owned());
         ClusterOptions {
             instance,
-            slots: self.slots,
+            slots: self.node.slots,
             runtimes: self.runtimes_with_cdi.clone(),
             ..options
         }

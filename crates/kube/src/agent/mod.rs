@@ -9,9 +9,9 @@
 //! Does not prepare, and does not publish: [`crate::prepare`] and [`crate::cluster`] do.
 
 mod args;
+mod node;
 mod ready;
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -19,6 +19,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 pub(crate) use self::args::AgentArgs;
+pub(crate) use self::node::{NodeArgs, enforces};
 pub(crate) use self::ready::{AgentAnswer, ask as ask_ready};
 use crate::cards::{CardBook, CardHealth, CardWatch, NodeCard, NodeCards};
 use crate::cluster::{
@@ -28,9 +29,7 @@ use crate::driver::DRIVER;
 use crate::event::EventLog;
 use crate::kubelet::{self, AgentState, KubeletSockets, NodePlugin};
 use crate::metrics::{self, ClaimPage};
-use crate::prepare::{
-    DaemonSocket, NodeDaemon, NodeDisk, PrepareCore, PreparePlaces, boot_id, selinux_enforces,
-};
+use crate::prepare::{NodeDaemon, NodeDisk};
 use crate::seller::{Seller, SellerLock};
 
 /// Threads for what blocks: the core's one, and looks at names.
@@ -54,7 +53,7 @@ pub(crate) enum AgentFailure {
 /// # Errors
 /// [`AgentFailure`].
 pub(crate) fn run(args: &AgentArgs) -> Result<AgentAnswer, AgentFailure> {
-    let sockets = KubeletSockets::of(&args.kubelet_root, DRIVER, args.pod_uid.as_deref());
+    let sockets = KubeletSockets::of(&args.node.kubelet_root, DRIVER, args.pod_uid.as_deref());
     let sockets = sockets.map_err(AgentFailure::Usage)?;
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_all().max_blocking_threads(BLOCKING_THREADS).build();
@@ -76,40 +75,26 @@ pub(crate) fn failed<E: std::fmt::Display>(what: &str) -> impl Fn(E) -> AgentFai
 }
 
 async fn serve(args: &AgentArgs, sockets: &KubeletSockets) -> Result<(), AgentFailure> {
-    let node = args.node_name.as_deref().filter(|name| !name.is_empty()).ok_or_else(|| {
-        AgentFailure::Usage(
-            "no node is named; set NODE_NAME from the pod's spec.nodeName, or give --node-name"
-                .to_owned(),
-        )
-    })?;
+    let node = args.node.node()?;
     let cards = args.cards().map_err(AgentFailure::Usage)?;
     let metrics_at = args.metrics.as_deref().map(metrics::address).transpose();
     let metrics_at = metrics_at.map_err(AgentFailure::Usage)?;
-    for (flag, path) in [("--state", &args.state), ("--cdi", &args.cdi)] {
-        absolute(flag, path)?;
-    }
     let client = connect().await.map_err(AgentFailure::Failed)?;
-    let _seller = SellerLock::take(&args.state, Seller::Agent).map_err(AgentFailure::Failed)?;
-    let places = PreparePlaces {
-        state: args.state.clone(),
-        cdi: args.cdi.clone(),
-        library: args.library.clone(),
-        card_kind: args.card_kind.clone(),
-        boot_id: boot_id().map_err(failed("the boot's id cannot be read"))?,
-    };
+    let _seller =
+        SellerLock::take(&args.node.state, Seller::Agent).map_err(AgentFailure::Failed)?;
     let log = EventLog::stderr();
-    let enforces = selinux_enforces(Path::new("/"));
+    let enforces = enforces();
     if enforces {
         log.say("SELinux enforces a policy: what containers mount must have a label of theirs");
     }
-    let core = PrepareCore::new(places, DaemonSocket::at(&args.daemon)).under_selinux(enforces);
+    let core = args.node.core(enforces)?;
     let (cards_tx, cards_rx) = watch::channel(NodeCards::default());
     let claims = KubeClaims::new(client.clone());
     let plugin = NodePlugin::new((DRIVER, node), claims, core, cards_rx, log.clone());
     let state = AgentState::default();
     let mut beside = None;
     let plugin = if cards.is_empty() {
-        let (watch, book) = CardWatch::new(DaemonSocket::at(&args.daemon));
+        let (watch, book) = CardWatch::new(args.node.daemon());
         let (cluster, task) = Cluster::new(client.clone(), args.cluster(node), book.clone());
         tokio::spawn(watch.run());
         tokio::spawn(task.run());
@@ -164,21 +149,6 @@ pub(crate) fn told_to_end(log: &EventLog) -> Result<watch::Receiver<bool>, Agent
         ending_tx.send_replace(true);
     });
     Ok(ending)
-}
-
-/// Refuses a path that is not the same on the host.
-///
-/// # Errors
-/// [`AgentFailure::Usage`].
-pub(crate) fn absolute(flag: &str, path: &Path) -> Result<(), AgentFailure> {
-    if path.is_absolute() {
-        return Ok(());
-    }
-    let words = format!(
-        "{flag} {}: give an absolute path; the runtime reads it on the host",
-        path.display()
-    );
-    Err(AgentFailure::Usage(words))
 }
 
 /// Tells of the cards in the book, with each look at them.

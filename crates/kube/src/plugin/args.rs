@@ -1,10 +1,8 @@
 //! Command line of `divvy-kube plugin`.
 
-use std::path::PathBuf;
-
 use super::service::GiveBy;
 use super::size::DEFAULT_SIZES;
-use crate::cluster::SLOTS;
+use crate::agent::NodeArgs;
 
 /// Sell shares of a node's GPUs by sizes, as a device plugin.
 ///
@@ -14,45 +12,16 @@ use crate::cluster::SLOTS;
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct PluginArgs {
-    /// Name of the node
-    #[arg(long, value_name = "NAME", env = "NODE_NAME")]
-    pub(super) node_name: Option<String>,
+    #[command(flatten)]
+    pub(super) node: NodeArgs,
 
     /// A size, GiB of memory and percent of the time; may be repeated
     #[arg(long = "size", value_name = "SIZE", default_values = DEFAULT_SIZES)]
     pub(super) sizes: Vec<String>,
 
-    /// Shares that may be on a card at a time
-    #[arg(long, value_name = "N", default_value_t = SLOTS, value_parser = clap::value_parser!(u32).range(1..=256))]
-    pub(super) slots: u32,
-
     /// How a container is given its share
     #[arg(long, value_name = "WAY", value_enum, default_value_t = GiveBy::Auto)]
     pub(super) give_by: GiveBy,
-
-    /// The kubelet's directory
-    #[arg(long, value_name = "DIR", default_value = "/var/lib/kubelet")]
-    pub(super) kubelet_root: PathBuf,
-
-    /// Directory of CDI files, which the container runtime reads
-    #[arg(long, value_name = "DIR", default_value = "/var/run/cdi")]
-    pub(super) cdi: PathBuf,
-
-    /// Directory of the plugin's own state; the same path here as on the host, kept over reboots, and the agent's where there was one
-    #[arg(long, value_name = "DIR", default_value = "/var/lib/divvy/kube")]
-    pub(super) state: PathBuf,
-
-    /// Socket of the node's daemon
-    #[arg(long, value_name = "SOCKET", default_value = "/run/divvy/daemon.sock")]
-    pub(super) daemon: PathBuf,
-
-    /// Path of libdivvy.so; the same here as on the host
-    #[arg(long, value_name = "FILE", default_value = "/opt/divvy/lib/libdivvy.so")]
-    pub(super) library: PathBuf,
-
-    /// Vendor and class of the CDI devices that bring a card's nodes and the driver's libraries
-    #[arg(long, value_name = "KIND", default_value = "nvidia.com/gpu")]
-    pub(super) card_kind: String,
 
     /// Ask the plugin that runs whether it is ready, and end: a readiness probe. The code is 1 where it is not
     #[arg(long)]

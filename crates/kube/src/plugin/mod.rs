@@ -49,15 +49,13 @@ use self::desk::ShareDesk;
 use self::endpoint::{PluginSockets, Registrations, SizeEndpoint};
 use self::service::GiveBy;
 use self::times::PluginTimes;
-use crate::agent::{AgentAnswer, AgentFailure, absolute, ask_ready, failed, told_to_end};
+use crate::agent::{AgentAnswer, AgentFailure, ask_ready, enforces, failed, told_to_end};
 use crate::cards::{CardBook, CardWatch};
 use crate::cluster::{ClusterTimes, PluginNode, connect, look_for_plugin};
 use crate::event::EventLog;
 use crate::kubelet::wire::agent::agent_server::AgentServer;
 use crate::kubelet::{AgentState, PinnedFile, serve_socket};
-use crate::prepare::{
-    DaemonSocket, NodeDaemon, NodeDisk, PrepareCore, PreparePlaces, boot_id, selinux_enforces,
-};
+use crate::prepare::{NodeDaemon, NodeDisk};
 use crate::seller::{Seller, SellerLock};
 
 /// Threads for what blocks: the core's one, and looks at names.
@@ -81,7 +79,7 @@ pub(crate) fn run(args: &PluginArgs) -> Result<AgentAnswer, AgentFailure> {
     let runtime = runtime.map_err(failed("the runtime cannot be made"))?;
     let answer = runtime.block_on(async {
         if args.ready {
-            return Ok(ask_ready("plugin", &args.state.join(READY_SOCKET), args.json).await);
+            return Ok(ask_ready("plugin", &args.node.state.join(READY_SOCKET), args.json).await);
         }
         start(args).await.map(|()| AgentAnswer::default())
     });
@@ -91,34 +89,23 @@ pub(crate) fn run(args: &PluginArgs) -> Result<AgentAnswer, AgentFailure> {
 }
 
 async fn start(args: &PluginArgs) -> Result<(), AgentFailure> {
-    let node = args.node_name.clone().filter(|name| !name.is_empty()).ok_or_else(|| {
-        AgentFailure::Usage(
-            "no node is named; set NODE_NAME from the pod's spec.nodeName, or give --node-name"
-                .to_owned(),
-        )
-    })?;
+    let node = args.node.node()?.to_owned();
     let sizes = size::sizes(&args.sizes).map_err(AgentFailure::Usage)?;
-    for (flag, path) in
-        [("--state", &args.state), ("--cdi", &args.cdi), ("--library", &args.library)]
-    {
-        absolute(flag, path)?;
-    }
-    let sockets = PluginSockets::of(&args.kubelet_root, &sizes).map_err(AgentFailure::Usage)?;
+    let sockets =
+        PluginSockets::of(&args.node.kubelet_root, &sizes).map_err(AgentFailure::Usage)?;
     let client = connect().await.map_err(AgentFailure::Failed)?;
-    let _seller = SellerLock::take(&args.state, Seller::Plugin).map_err(AgentFailure::Failed)?;
-    let places = PreparePlaces {
-        state: args.state.clone(),
-        cdi: args.cdi.clone(),
-        library: args.library.clone(),
-        card_kind: args.card_kind.clone(),
-        boot_id: boot_id().map_err(failed("the boot's id cannot be read"))?,
-    };
+    let _seller =
+        SellerLock::take(&args.node.state, Seller::Plugin).map_err(AgentFailure::Failed)?;
     let log = EventLog::stderr();
-    let core = PrepareCore::new(places, DaemonSocket::at(&args.daemon))
-        .under_selinux(selinux_enforces(Path::new("/")));
-    let desk =
-        Arc::new(ShareDesk::new(core, &sizes, args.slots, PluginTimes::default(), log.clone()));
-    let (watch, cards) = CardWatch::new(DaemonSocket::at(&args.daemon));
+    let core = args.node.core(enforces())?;
+    let desk = Arc::new(ShareDesk::new(
+        core,
+        &sizes,
+        args.node.slots,
+        PluginTimes::default(),
+        log.clone(),
+    ));
+    let (watch, cards) = CardWatch::new(args.node.daemon());
     let (node_tx, node_seen) = watch::channel(PluginNode::default());
     let ending = told_to_end(&log)?;
     tokio::spawn(watch.run());
@@ -139,7 +126,10 @@ async fn start(args: &PluginArgs) -> Result<(), AgentFailure> {
         state: AgentState::default(),
         lister: Mutex::default(),
     };
-    plugin.serve(&args.state.join(READY_SOCKET), ending).await.map_err(AgentFailure::Failed)?;
+    plugin
+        .serve(&args.node.state.join(READY_SOCKET), ending)
+        .await
+        .map_err(AgentFailure::Failed)?;
     log.say("ended");
     Ok(())
 }
