@@ -10,8 +10,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+use nix::fcntl::{OFlag, open};
+use nix::pty::{grantpt, posix_openpt, ptsname_r, unlockpt};
 use nix::sys::signal::{Signal, kill};
+use nix::sys::stat::Mode;
 use nix::unistd::Pid;
 use typed::as_typed;
 
@@ -231,10 +233,12 @@ fn signals_reach_the_program_and_it_decides() {
 #[test]
 fn a_terminal_that_hangs_up_ends_the_program_of_a_session_leader() {
     let root = Root::new("hang-up");
-    let terminal = nix::pty::openpty(None, None).unwrap();
-    // Its other side is this test's alone.
-    let close_on_exec = FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC);
-    fcntl(&terminal.master, close_on_exec).unwrap();
+    // This side is the test's alone from its first instant: programs that other tests start meanwhile would keep the terminal.
+    let flags = OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
+    let terminal = posix_openpt(flags).unwrap();
+    grantpt(&terminal).unwrap();
+    unlockpt(&terminal).unwrap();
+    let other = open(Path::new(&ptsname_r(&terminal).unwrap()), flags, Mode::empty()).unwrap();
     let divvy = root.divvy(&["run", "--", "sh", "-c", "echo ready; exec sleep 77"]);
     let mut leader = Command::new("setsid");
     leader.arg("--ctty").arg(divvy.get_program()).args(divvy.get_args());
@@ -244,13 +248,13 @@ fn a_terminal_that_hangs_up_ends_the_program_of_a_session_leader() {
             None => leader.env_remove(name),
         };
     }
-    leader.stdin(Stdio::from(terminal.slave)).stdout(Stdio::piped()).stderr(Stdio::null());
+    leader.stdin(Stdio::from(other)).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = leader.spawn().expect("setsid is of util-linux");
     drop(leader);
     let mut line = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
     assert_eq!(line, "ready\n");
-    drop(terminal.master);
+    drop(terminal);
     assert_eq!(child.wait().unwrap().code(), Some(128 + 1));
 }
 
