@@ -9,6 +9,7 @@
 //! Does not prepare, and does not publish: [`crate::prepare`] and [`crate::cluster`] do.
 
 mod args;
+mod failure;
 mod node;
 mod ready;
 
@@ -19,6 +20,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 pub(crate) use self::args::AgentArgs;
+pub(crate) use self::failure::{AgentFailure, failed};
 pub(crate) use self::node::{NodeArgs, enforces};
 pub(crate) use self::ready::{AgentAnswer, ask as ask_ready};
 use crate::cards::{CardBook, CardHealth, CardWatch, NodeCard, NodeCards};
@@ -39,15 +41,6 @@ const AGAIN: Duration = Duration::from_secs(10);
 /// Condition of being ready: the node's slices are as they should be.
 const PUBLISHED: &str = "published";
 
-/// Failure of the agent.
-#[derive(Debug)]
-pub(crate) enum AgentFailure {
-    /// The command line, or what is around it.
-    Usage(String),
-    /// Anything else.
-    Failed(String),
-}
-
 /// Runs the agent until it is told to end, or asks one that runs.
 ///
 /// # Errors
@@ -67,11 +60,6 @@ pub(crate) fn run(args: &AgentArgs) -> Result<AgentAnswer, AgentFailure> {
     // Work that a call has left in a thread is not waited for: a killed agent leaves no less.
     runtime.shutdown_background();
     answer
-}
-
-/// A failure in these words.
-pub(crate) fn failed<E: std::fmt::Display>(what: &str) -> impl Fn(E) -> AgentFailure {
-    move |error| AgentFailure::Failed(format!("{what}: {error}"))
 }
 
 async fn serve(args: &AgentArgs, sockets: &KubeletSockets) -> Result<(), AgentFailure> {

@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{AgentFailure, failed};
+use super::failure::{AgentFailure, failed};
 use crate::cluster::SLOTS;
 use crate::prepare::{DaemonSocket, PrepareCore, PreparePlaces, boot_id, selinux_enforces};
 
