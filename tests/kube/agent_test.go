@@ -206,9 +206,7 @@ func ourAgent(t *testing.T, plane *Plane) {
 	only := map[string]string{"test": namespace}
 	node := plane.simulated(t, "agent-1", only)
 	plane.namespace(t, namespace)
-	plane.template(t, namespace, "gpu-8192mi-30c", "8Gi", "30")
-	plane.run(t, pod(namespace, "pod", "gpu-8192mi-30c", only))
-	placed := plane.placed(t, namespace, 1)
+	placed := plane.onePod(t, namespace, only)
 	devices := node.prepare(t, &placed[0])
 	tenants := node.tenants(t)
 	if len(tenants) != 1 {
@@ -241,9 +239,7 @@ func kubeletForgets(t *testing.T, plane *Plane) {
 	only := map[string]string{"test": namespace}
 	node := plane.simulated(t, "forgets-1", only)
 	plane.namespace(t, namespace)
-	plane.template(t, namespace, "gpu-8192mi-30c", "8Gi", "30")
-	plane.run(t, pod(namespace, "pod", "gpu-8192mi-30c", only))
-	placed := plane.placed(t, namespace, 1)
+	placed := plane.onePod(t, namespace, only)
 	devices := node.prepare(t, &placed[0])
 	if err := os.RemoveAll(node.CDI); err != nil {
 		t.Fatal(err)

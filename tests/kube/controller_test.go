@@ -120,18 +120,7 @@ func ownTemplatesOnly(t *testing.T, plane *Plane) {
 	if err := templates.Delete(ctx, "own", meta.DeleteOptions{}); err != nil {
 		t.Errorf("its own deletion: %v", err)
 	}
-	allowed := func(what string, err error) {
-		t.Helper()
-		if err != nil && !errors.IsNotFound(err) {
-			t.Errorf("%s: %v", what, err)
-		}
-	}
-	forbidden := func(what string, err error) {
-		t.Helper()
-		if !errors.IsForbidden(err) {
-			t.Errorf("%s: %v, not forbidden", what, err)
-		}
-	}
+	allowed, forbidden := judges(t)
 	allowed("its lease", second(controller.CoordinationV1().Leases(system).Get(ctx, "divvy-controller", meta.GetOptions{})))
 	allowed("pods", second(controller.CoreV1().Pods("").List(ctx, meta.ListOptions{})))
 	forbidden("another lease", second(controller.CoordinationV1().Leases(system).Get(ctx, "other", meta.GetOptions{})))

@@ -181,19 +181,7 @@ func ownNodeOnly(t *testing.T, plane *Plane) {
 func agentsRights(t *testing.T, plane *Plane) {
 	plane.node(t, "rights-1", nil)
 	agent, ctx := plane.agentOf(t, "rights-1"), plane.Context
-	// What is not there may be asked for.
-	allowed := func(what string, err error) {
-		t.Helper()
-		if err != nil && !errors.IsNotFound(err) {
-			t.Errorf("%s: %v", what, err)
-		}
-	}
-	forbidden := func(what string, err error) {
-		t.Helper()
-		if !errors.IsForbidden(err) {
-			t.Errorf("%s: %v, not forbidden", what, err)
-		}
-	}
+	allowed, forbidden := judges(t)
 	allowed("a claim", second(agent.ResourceV1().ResourceClaims("default").Get(ctx, "none", meta.GetOptions{})))
 	allowed("slices", second(agent.ResourceV1().ResourceSlices().List(ctx, meta.ListOptions{})))
 	allowed("a node", second(agent.CoreV1().Nodes().Get(ctx, "rights-1", meta.GetOptions{})))
@@ -204,6 +192,23 @@ func agentsRights(t *testing.T, plane *Plane) {
 	forbidden("pods", second(agent.CoreV1().Pods("").List(ctx, meta.ListOptions{})))
 	forbidden("secrets", second(agent.CoreV1().Secrets("default").Get(ctx, "none", meta.GetOptions{})))
 	forbidden("all nodes", second(agent.CoreV1().Nodes().List(ctx, meta.ListOptions{})))
+}
+
+// judges say whether an account has a right. What is not there may be asked for.
+func judges(t *testing.T) (allowed, forbidden func(what string, err error)) {
+	allowed = func(what string, err error) {
+		t.Helper()
+		if err != nil && !errors.IsNotFound(err) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	forbidden = func(what string, err error) {
+		t.Helper()
+		if !errors.IsForbidden(err) {
+			t.Errorf("%s: %v, not forbidden", what, err)
+		}
+	}
+	return allowed, forbidden
 }
 
 func second[T any](_ T, err error) error { return err }

@@ -159,6 +159,14 @@ func (plane *Plane) placed(t *testing.T, namespace string, count int) []core.Pod
 	return pods
 }
 
+// onePod runs one with a share of 8 GiB and 30 %, and waits until it is placed.
+func (plane *Plane) onePod(t *testing.T, namespace string, only map[string]string) []core.Pod {
+	t.Helper()
+	plane.template(t, namespace, "gpu-8192mi-30c", "8Gi", "30")
+	plane.run(t, pod(namespace, "pod", "gpu-8192mi-30c", only))
+	return plane.placed(t, namespace, 1)
+}
+
 // reference is a driver by Kubernetes' own helper for them: it shows what the kubelet asks, with nothing of ours in it.
 type reference struct {
 	prepared, unprepared atomic.Int64
@@ -220,9 +228,7 @@ func aReferenceDriver(t *testing.T, plane *Plane) {
 	if err := helper.PublishResources(ctx, resources); err != nil {
 		t.Fatal(err)
 	}
-	plane.template(t, namespace, "gpu-8192mi-30c", "8Gi", "30")
-	plane.run(t, pod(namespace, "pod", "gpu-8192mi-30c", only))
-	placed := plane.placed(t, namespace, 1)
+	placed := plane.onePod(t, namespace, only)
 	devices := kubelet.prepare(t, &placed[0])
 	if len(devices) != 1 || !strings.HasPrefix(devices[0], "divvy.dev/share=") {
 		t.Errorf("CDI devices: %v", devices)

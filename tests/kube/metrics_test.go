@@ -89,9 +89,7 @@ func metricsOfPods(t *testing.T, plane *Plane) {
 	socket := filepath.Join(t.TempDir(), "pods.sock")
 	node := plane.simulatedWith(t, "metrics-1", only, nil, "--metrics", address, "--pod-resources", socket)
 	plane.namespace(t, namespace)
-	plane.template(t, namespace, "gpu-8192mi-30c", "8Gi", "30")
-	plane.run(t, pod(namespace, "pod", "gpu-8192mi-30c", only))
-	placed := plane.placed(t, namespace, 1)
+	placed := plane.onePod(t, namespace, only)
 	node.prepare(t, &placed[0])
 	id, claim := fmt.Sprint(node.tenants(t)[0]["id"]), plane.claims(t, namespace)[0].Name
 	said := func(part string) func() (string, error) {

@@ -92,9 +92,7 @@ func resizedPod(t *testing.T, plane *Plane) {
 	only := map[string]string{"test": namespace}
 	node := plane.simulated(t, "resized-1", only)
 	plane.namespace(t, namespace)
-	plane.template(t, namespace, "gpu-8192mi-30c", "8Gi", "30")
-	plane.run(t, pod(namespace, "pod", "gpu-8192mi-30c", only))
-	placed := plane.placed(t, namespace, 1)
+	placed := plane.onePod(t, namespace, only)
 	node.prepare(t, &placed[0])
 	id := fmt.Sprint(node.tenants(t)[0]["id"])
 	claim := plane.claims(t, namespace)[0].Name
@@ -198,9 +196,7 @@ func aboveNeedsARight(t *testing.T, plane *Plane) {
 	only := map[string]string{"test": namespace}
 	node := plane.simulated(t, "above-1", only)
 	plane.namespace(t, namespace)
-	plane.template(t, namespace, "gpu-8192mi-30c", "8Gi", "30")
-	plane.run(t, pod(namespace, "pod", "gpu-8192mi-30c", only))
-	placed := plane.placed(t, namespace, 1)
+	placed := plane.onePod(t, namespace, only)
 	node.prepare(t, &placed[0])
 	id := fmt.Sprint(node.tenants(t)[0]["id"])
 	claim := plane.claims(t, namespace)[0].Name

@@ -15,12 +15,13 @@ use clap::{Parser, Subcommand};
 use divvy_policy::size::{self, Limit};
 use serde::Serialize;
 
-use crate::agent::{self, AgentAnswer, AgentArgs, AgentFailure};
-use crate::controller::{self, ControllerArgs, ControllerFailure};
+use crate::agent::{self, AgentAnswer, AgentArgs};
+use crate::controller::{self, ControllerArgs};
 use crate::convert::{self, Converted, DocumentReport, Options};
 use crate::document::Outcome;
 use crate::event::escaped;
 use crate::explain::{self, ExplainArgs};
+use crate::failure::ServeFailure;
 use crate::note::Level;
 use crate::plugin::{self, PluginArgs};
 
@@ -108,7 +109,9 @@ impl From<anyhow::Error> for Ended {
 pub fn main() -> ExitCode {
     let ended = match Cli::try_parse() {
         Ok(Cli { command: Command::Agent(args) }) => answered(agent::run(&args)),
-        Ok(Cli { command: Command::Controller(args) }) => controller(&args),
+        Ok(Cli { command: Command::Controller(args) }) => {
+            answered(controller::run(&args).map(|()| AgentAnswer::default()))
+        }
         Ok(Cli { command: Command::Plugin(args) }) => answered(plugin::run(&args)),
         Ok(Cli { command: Command::Convert(args) }) => run(&args),
         Ok(Cli { command: Command::Explain(args) }) => explain(&args),
@@ -133,10 +136,10 @@ pub fn main() -> ExitCode {
     }
 }
 
-fn answered(answer: Result<AgentAnswer, AgentFailure>) -> Result<u8, Ended> {
+fn answered(answer: Result<AgentAnswer, ServeFailure>) -> Result<u8, Ended> {
     let answer = answer.map_err(|failure| match failure {
-        AgentFailure::Usage(words) => usage(words),
-        AgentFailure::Failed(words) => Ended { code: FAILED, words },
+        ServeFailure::Usage(words) => usage(words),
+        ServeFailure::Failed(words) => Ended { code: FAILED, words },
     })?;
     print(&answer.text)?;
     Ok(answer.code)
@@ -146,14 +149,6 @@ fn explain(args: &ExplainArgs) -> Result<u8, Ended> {
     let answer = explain::run(args)?;
     print(&answer.text)?;
     Ok(answer.code)
-}
-
-fn controller(args: &ControllerArgs) -> Result<u8, Ended> {
-    let ended = controller::run(args).map_err(|failure| match failure {
-        ControllerFailure::Usage(words) => usage(words),
-        ControllerFailure::Failed(words) => Ended { code: FAILED, words },
-    });
-    ended.map(|()| 0)
 }
 
 /// Writes to standard output.

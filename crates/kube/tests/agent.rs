@@ -2,8 +2,6 @@
 
 mod nodes;
 
-use std::process::Stdio;
-
 use divvy_kube::kubelet::wire::dra_v1;
 use divvy_kube::kubelet::wire::dra_v1::dra_plugin_client::DraPluginClient;
 use divvy_kube::kubelet::wire::registration::registration_client::RegistrationClient;
@@ -135,14 +133,7 @@ async fn an_agent_that_is_killed_while_it_prepares_leaves_what_the_next_finishes
 #[test]
 fn what_is_missing_is_named_before_anything_is_made() {
     let node = AgentNode::new("missing");
-    let ended = |arguments: &[&str], configured: bool| {
-        let mut command = node.command(arguments);
-        if !configured {
-            command.env("KUBECONFIG", node.path("none")).env_remove("KUBERNETES_SERVICE_HOST");
-        }
-        let output = command.stdin(Stdio::null()).output().unwrap();
-        (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
-    };
+    let ended = |arguments: &[&str], configured| node.ended(node.command(arguments), configured);
     let long = format!("/{}", "k".repeat(100));
     for (arguments, configured, code, part) in [
         (&["--node-name", ""][..], true, 2, "NODE_NAME"),

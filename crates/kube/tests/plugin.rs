@@ -3,7 +3,7 @@
 mod nodes;
 
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::Child;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -222,14 +222,8 @@ async fn a_plugin_that_is_killed_while_it_allocates_leaves_what_the_next_finishe
 #[test]
 fn what_is_missing_is_named_before_anything_is_made() {
     let node = AgentNode::new("plugin-missing");
-    let ended = |arguments: &[&str], configured: bool| {
-        let mut command = node.plugin_command(arguments);
-        if !configured {
-            command.env("KUBECONFIG", node.path("none")).env_remove("KUBERNETES_SERVICE_HOST");
-        }
-        let output = command.stdin(Stdio::null()).output().unwrap();
-        (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
-    };
+    let ended =
+        |arguments: &[&str], configured| node.ended(node.plugin_command(arguments), configured);
     let long = format!("/{}", "k".repeat(100));
     for (arguments, configured, code, part) in [
         (&["--node-name", ""][..], true, 2, "NODE_NAME"),

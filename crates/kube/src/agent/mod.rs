@@ -9,18 +9,15 @@
 //! Does not prepare, and does not publish: [`crate::prepare`] and [`crate::cluster`] do.
 
 mod args;
-mod failure;
 mod node;
 mod ready;
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 pub(crate) use self::args::AgentArgs;
-pub(crate) use self::failure::{AgentFailure, failed};
 pub(crate) use self::node::{NodeArgs, enforces};
 pub(crate) use self::ready::{AgentAnswer, ask as ask_ready};
 use crate::cards::{CardBook, CardHealth, CardWatch, NodeCard, NodeCards};
@@ -28,7 +25,9 @@ use crate::cluster::{
     ClaimSource, Cluster, ClusterState, KubeClaims, SizeTask, connect, tell_claims,
 };
 use crate::driver::DRIVER;
+use crate::ending::{AFTER_CALLS, told_to_end};
 use crate::event::EventLog;
+use crate::failure::{ServeFailure, failed};
 use crate::kubelet::{self, AgentState, KubeletSockets, NodePlugin};
 use crate::metrics::{self, ClaimPage};
 use crate::prepare::{NodeDaemon, NodeDisk};
@@ -44,10 +43,10 @@ const PUBLISHED: &str = "published";
 /// Runs the agent until it is told to end, or asks one that runs.
 ///
 /// # Errors
-/// [`AgentFailure`].
-pub(crate) fn run(args: &AgentArgs) -> Result<AgentAnswer, AgentFailure> {
+/// [`ServeFailure`].
+pub(crate) fn run(args: &AgentArgs) -> Result<AgentAnswer, ServeFailure> {
     let sockets = KubeletSockets::of(&args.node.kubelet_root, DRIVER, args.pod_uid.as_deref());
-    let sockets = sockets.map_err(AgentFailure::Usage)?;
+    let sockets = sockets.map_err(ServeFailure::Usage)?;
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_all().max_blocking_threads(BLOCKING_THREADS).build();
     let runtime = runtime.map_err(failed("the runtime cannot be made"))?;
@@ -62,14 +61,14 @@ pub(crate) fn run(args: &AgentArgs) -> Result<AgentAnswer, AgentFailure> {
     answer
 }
 
-async fn serve(args: &AgentArgs, sockets: &KubeletSockets) -> Result<(), AgentFailure> {
+async fn serve(args: &AgentArgs, sockets: &KubeletSockets) -> Result<(), ServeFailure> {
     let node = args.node.node()?;
-    let cards = args.cards().map_err(AgentFailure::Usage)?;
+    let cards = args.cards().map_err(ServeFailure::Usage)?;
     let metrics_at = args.metrics.as_deref().map(metrics::address).transpose();
-    let metrics_at = metrics_at.map_err(AgentFailure::Usage)?;
-    let client = connect().await.map_err(AgentFailure::Failed)?;
+    let metrics_at = metrics_at.map_err(ServeFailure::Usage)?;
+    let client = connect().await.map_err(ServeFailure::Failed)?;
     let _seller =
-        SellerLock::take(&args.node.state, Seller::Agent).map_err(AgentFailure::Failed)?;
+        SellerLock::take(&args.node.state, Seller::Agent).map_err(ServeFailure::Failed)?;
     let log = EventLog::stderr();
     let enforces = enforces();
     if enforces {
@@ -108,35 +107,13 @@ async fn serve(args: &AgentArgs, sockets: &KubeletSockets) -> Result<(), AgentFa
         tokio::spawn(metrics::serve(address, page, log.clone()));
     }
 
-    let ending = told_to_end(&log)?;
+    let ending = told_to_end(&log, AFTER_CALLS)?;
     tokio::spawn(sweep(plugin.clone()));
     log.say(&format!("agent of {DRIVER} on node {node}, pid {}", std::process::id()));
     let served = kubelet::serve(sockets, plugin, state, ending).await;
-    served.map_err(AgentFailure::Failed)?;
+    served.map_err(ServeFailure::Failed)?;
     log.say("ended");
     Ok(())
-}
-
-/// Turns true when the process is told to end.
-///
-/// # Errors
-/// [`AgentFailure::Failed`].
-pub(crate) fn told_to_end(log: &EventLog) -> Result<watch::Receiver<bool>, AgentFailure> {
-    let (ending_tx, ending) = watch::channel(false);
-    let mut terminate = signal(SignalKind::terminate()).map_err(failed("SIGTERM"))?;
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(failed("SIGINT"))?;
-    let told = log.clone();
-    tokio::spawn(async move {
-        let name = tokio::select! {
-            _ = terminate.recv() => "SIGTERM",
-            _ = interrupt.recv() => "SIGINT",
-        };
-        told.say(&format!(
-            "{name}: takes no more calls, and ends when those that run are answered"
-        ));
-        ending_tx.send_replace(true);
-    });
-    Ok(ending)
 }
 
 /// Tells of the cards in the book, with each look at them.

@@ -4,8 +4,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::failure::{AgentFailure, failed};
 use crate::cluster::SLOTS;
+use crate::failure::{ServeFailure, failed};
 use crate::prepare::{DaemonSocket, PrepareCore, PreparePlaces, boot_id, selinux_enforces};
 
 /// The node, and places on it.
@@ -48,13 +48,13 @@ impl NodeArgs {
     /// The node's name, where the places are such as the host can read.
     ///
     /// # Errors
-    /// [`AgentFailure::Usage`].
-    pub(crate) fn node(&self) -> Result<&str, AgentFailure> {
+    /// [`ServeFailure::Usage`].
+    pub(crate) fn node(&self) -> Result<&str, ServeFailure> {
         let name = self.node_name.as_deref().filter(|name| !name.is_empty());
         let name = name.ok_or_else(|| {
             let words =
                 "no node is named; set NODE_NAME from the pod's spec.nodeName, or give --node-name";
-            AgentFailure::Usage(words.to_owned())
+            ServeFailure::Usage(words.to_owned())
         })?;
         for (flag, path) in
             [("--state", &self.state), ("--cdi", &self.cdi), ("--library", &self.library)]
@@ -72,8 +72,8 @@ impl NodeArgs {
     /// Core that prepares on the node. `enforces` is whether SELinux does.
     ///
     /// # Errors
-    /// [`AgentFailure::Failed`].
-    pub(crate) fn core(&self, enforces: bool) -> Result<PrepareCore<DaemonSocket>, AgentFailure> {
+    /// [`ServeFailure::Failed`].
+    pub(crate) fn core(&self, enforces: bool) -> Result<PrepareCore<DaemonSocket>, ServeFailure> {
         let places = PreparePlaces {
             state: self.state.clone(),
             cdi: self.cdi.clone(),
@@ -90,7 +90,7 @@ pub(crate) fn enforces() -> bool {
     selinux_enforces(Path::new("/"))
 }
 
-fn absolute(flag: &str, path: &Path) -> Result<(), AgentFailure> {
+fn absolute(flag: &str, path: &Path) -> Result<(), ServeFailure> {
     if path.is_absolute() {
         return Ok(());
     }
@@ -98,5 +98,5 @@ fn absolute(flag: &str, path: &Path) -> Result<(), AgentFailure> {
         "{flag} {}: give an absolute path; the runtime reads it on the host",
         path.display()
     );
-    Err(AgentFailure::Usage(words))
+    Err(ServeFailure::Usage(words))
 }

@@ -14,14 +14,19 @@ const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
 /// # Errors
 /// In words, with the fix.
 pub(crate) async fn connect() -> Result<kube::Client, String> {
-    let mut config = Config::infer().await.map_err(|error: InferConfigError| {
+    let config = Config::infer().await.map_err(|error: InferConfigError| {
         format!(
             "no API server is configured; run in a pod with a service account, or set KUBECONFIG: {error}"
         )
     })?;
+    kube::Client::try_from(bounded(config))
+        .map_err(|error| format!("a client of the API server cannot be made: {error}"))
+}
+
+/// A configuration with the time for a connection, and nothing that is tried again.
+pub(crate) fn bounded(mut config: Config) -> Config {
     config.connect_timeout = Some(CONNECT_PATIENCE);
     // Users have paces of their own, and the kubelet asks again.
     config.default_retry = false;
-    kube::Client::try_from(config)
-        .map_err(|error| format!("a client of the API server cannot be made: {error}"))
+    config
 }

@@ -40,7 +40,7 @@ use tokio::sync::watch;
 
 pub use self::claim_health::tell_claims;
 pub use self::claims::{ClaimSource, KubeClaims, allocated};
-pub(crate) use self::connect::connect;
+pub(crate) use self::connect::{bounded, connect};
 pub(crate) use self::events::send as send_events;
 pub use self::events::{ClusterEvent, EventObject, EventQueue};
 pub use self::held::{HeldClaims, SizedClaims};

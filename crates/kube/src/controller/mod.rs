@@ -16,7 +16,6 @@ mod templates;
 
 use std::future::Future;
 
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 pub(crate) use self::args::ControllerArgs;
@@ -24,55 +23,33 @@ use self::lease::{Candidate, Leadership};
 use self::preempt::PreemptTask;
 use self::templates::TemplateTask;
 use crate::cluster::{EventQueue, connect, send_events};
+use crate::ending::told_to_end;
 use crate::event::EventLog;
-
-/// Failure of the controller.
-#[derive(Debug)]
-pub(crate) enum ControllerFailure {
-    /// The command line, or what is around it.
-    Usage(String),
-    /// Anything else.
-    Failed(String),
-}
+use crate::failure::{ServeFailure, failed};
 
 /// Runs the controller until it is told to end.
 ///
 /// # Errors
-/// [`ControllerFailure`].
-pub(crate) fn run(args: &ControllerArgs) -> Result<(), ControllerFailure> {
+/// [`ServeFailure`].
+pub(crate) fn run(args: &ControllerArgs) -> Result<(), ServeFailure> {
     if args.no_templates && !args.preempt {
         let words = "--no-templates leaves nothing to do; give --preempt, or run no controller";
-        return Err(ControllerFailure::Usage(words.to_owned()));
+        return Err(ServeFailure::Usage(words.to_owned()));
     }
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_all().max_blocking_threads(1).build();
-    let runtime = runtime.map_err(|error| {
-        ControllerFailure::Failed(format!("the runtime cannot be made: {error}"))
-    })?;
+    let runtime = runtime.map_err(failed("the runtime cannot be made"))?;
     let ended = runtime.block_on(serve(args));
     runtime.shutdown_background();
     ended
 }
 
-async fn serve(args: &ControllerArgs) -> Result<(), ControllerFailure> {
-    let failed = ControllerFailure::Failed;
-    let client = connect().await.map_err(failed)?;
+async fn serve(args: &ControllerArgs) -> Result<(), ServeFailure> {
+    let client = connect().await.map_err(ServeFailure::Failed)?;
     let log = EventLog::stderr().as_json(args.json);
     let (candidate, leadership) =
         Candidate::new(client.clone(), &args.namespace, &args.pod_name, args.lease(), log.clone());
-    let (ending_tx, ending) = watch::channel(false);
-    let signals = |kind| signal(kind).map_err(|error| failed(error.to_string()));
-    let (mut terminate, mut interrupt) =
-        (signals(SignalKind::terminate())?, signals(SignalKind::interrupt())?);
-    let told = log.clone();
-    tokio::spawn(async move {
-        let name = tokio::select! {
-            _ = terminate.recv() => "SIGTERM",
-            _ = interrupt.recv() => "SIGINT",
-        };
-        told.tell("ending", &format!("{name}: ends after the write that runs"));
-        ending_tx.send_replace(true);
-    });
+    let ending = told_to_end(&log, "ends after the write that runs")?;
     log.tell("started", &format!("controller {}, pid {}", args.pod_name, std::process::id()));
     work(args, client, candidate, leadership, &log, ending).await;
     log.tell("ended", "ended");

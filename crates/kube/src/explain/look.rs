@@ -18,12 +18,11 @@ use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
 use super::args::ExplainArgs;
+use crate::cluster::bounded;
 use crate::driver::DRIVER;
 
 /// Time that the API server has for each answer.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// Time for a connection.
-const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
 /// Objects of a page of a list.
 const PAGE: u32 = 500;
 
@@ -87,7 +86,7 @@ where
 
 /// Connects, and reads.
 pub(super) async fn look(args: &ExplainArgs) -> Result<PodScene> {
-    let mut config = match &args.context {
+    let config = match &args.context {
         Some(context) => {
             let options = KubeConfigOptions {
                 context: Some(context.clone()),
@@ -98,10 +97,8 @@ pub(super) async fn look(args: &ExplainArgs) -> Result<PodScene> {
         }
         None => Config::infer().await.context("no API server is configured; set KUBECONFIG")?,
     };
-    config.connect_timeout = Some(CONNECT_PATIENCE);
-    config.default_retry = false;
     let namespace = args.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
-    let client = kube::Client::try_from(config).context("a client cannot be made")?;
+    let client = kube::Client::try_from(bounded(config)).context("a client cannot be made")?;
     Looker { client, namespace, scene: PodScene::default() }.look(&args.pod).await
 }
 

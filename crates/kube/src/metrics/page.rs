@@ -98,6 +98,7 @@ mod tests {
             namespace: "team".to_owned(),
             name: name.to_owned(),
             size: None,
+            shares: BTreeSet::new(),
             tenants: vec![tenant],
         }
     }

@@ -87,6 +87,7 @@ impl HeldClaims for OneClaim {
             namespace: "team".to_owned(),
             name: "train".to_owned(),
             size: None,
+            shares: BTreeSet::new(),
             tenants: vec![tenant],
         }])
     }

@@ -49,10 +49,12 @@ use self::desk::ShareDesk;
 use self::endpoint::{PluginSockets, Registrations, SizeEndpoint};
 use self::service::GiveBy;
 use self::times::PluginTimes;
-use crate::agent::{AgentAnswer, AgentFailure, ask_ready, enforces, failed, told_to_end};
+use crate::agent::{AgentAnswer, ask_ready, enforces};
 use crate::cards::{CardBook, CardWatch};
 use crate::cluster::{ClusterTimes, PluginNode, connect, look_for_plugin};
+use crate::ending::{AFTER_CALLS, told_to_end};
 use crate::event::EventLog;
+use crate::failure::{ServeFailure, failed};
 use crate::kubelet::wire::agent::agent_server::AgentServer;
 use crate::kubelet::{AgentState, PinnedFile, serve_socket};
 use crate::prepare::{NodeDaemon, NodeDisk};
@@ -72,8 +74,8 @@ const PODS: &str = "pods";
 /// Runs the plugin until it is told to end, or asks one that runs.
 ///
 /// # Errors
-/// [`AgentFailure`].
-pub(crate) fn run(args: &PluginArgs) -> Result<AgentAnswer, AgentFailure> {
+/// [`ServeFailure`].
+pub(crate) fn run(args: &PluginArgs) -> Result<AgentAnswer, ServeFailure> {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_all().max_blocking_threads(BLOCKING_THREADS).build();
     let runtime = runtime.map_err(failed("the runtime cannot be made"))?;
@@ -88,14 +90,14 @@ pub(crate) fn run(args: &PluginArgs) -> Result<AgentAnswer, AgentFailure> {
     answer
 }
 
-async fn start(args: &PluginArgs) -> Result<(), AgentFailure> {
+async fn start(args: &PluginArgs) -> Result<(), ServeFailure> {
     let node = args.node.node()?.to_owned();
-    let sizes = size::sizes(&args.sizes).map_err(AgentFailure::Usage)?;
+    let sizes = size::sizes(&args.sizes).map_err(ServeFailure::Usage)?;
     let sockets =
-        PluginSockets::of(&args.node.kubelet_root, &sizes).map_err(AgentFailure::Usage)?;
-    let client = connect().await.map_err(AgentFailure::Failed)?;
+        PluginSockets::of(&args.node.kubelet_root, &sizes).map_err(ServeFailure::Usage)?;
+    let client = connect().await.map_err(ServeFailure::Failed)?;
     let _seller =
-        SellerLock::take(&args.node.state, Seller::Plugin).map_err(AgentFailure::Failed)?;
+        SellerLock::take(&args.node.state, Seller::Plugin).map_err(ServeFailure::Failed)?;
     let log = EventLog::stderr();
     let core = args.node.core(enforces())?;
     let desk = Arc::new(ShareDesk::new(
@@ -107,7 +109,7 @@ async fn start(args: &PluginArgs) -> Result<(), AgentFailure> {
     ));
     let (watch, cards) = CardWatch::new(args.node.daemon());
     let (node_tx, node_seen) = watch::channel(PluginNode::default());
-    let ending = told_to_end(&log)?;
+    let ending = told_to_end(&log, AFTER_CALLS)?;
     tokio::spawn(watch.run());
     tokio::spawn(look_for_plugin(
         client,
@@ -129,7 +131,7 @@ async fn start(args: &PluginArgs) -> Result<(), AgentFailure> {
     plugin
         .serve(&args.node.state.join(READY_SOCKET), ending)
         .await
-        .map_err(AgentFailure::Failed)?;
+        .map_err(ServeFailure::Failed)?;
     log.say("ended");
     Ok(())
 }

@@ -7,6 +7,7 @@ use super::allocated::AllocatedClaim;
 use super::checkpoint::{ClaimCheckpoint, ClaimLine, FoundCheckpoint, TenantLine, VERSION};
 use super::daemon::{DaemonError, NodeDaemon};
 use super::disk::{HostDisk, NodeDisk, replace};
+use super::held::HeldClaim;
 use super::ids;
 use super::lock::CheckpointLock;
 use super::plan::{self, ClaimPlan, PlannedTenant};
@@ -49,15 +50,6 @@ pub struct PreparedShare {
     pub cdi_devices: Vec<String>,
     /// The same as the last of them brings, for a runtime that knows no CDI.
     pub edits: ContainerEdits,
-}
-
-/// A claim of this boot that may be on the node, wholly or in part.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KnownClaim {
-    /// The claim's UID.
-    pub uid: String,
-    /// Ids of its shares; empty where the checkpoint was lost.
-    pub shares: BTreeSet<String>,
 }
 
 /// Answer for one claim that was to be taken back.
@@ -152,7 +144,7 @@ impl<D: NodeDaemon, K: NodeDisk> PrepareCore<D, K> {
     ///
     /// # Errors
     /// Those of the checkpoint; [`PrepareReason::DaemonUnreachable`] where it was lost, and the daemon cannot be asked what there is.
-    pub fn known(&self) -> Result<Vec<KnownClaim>, PrepareError> {
+    pub fn known(&self) -> Result<Vec<HeldClaim>, PrepareError> {
         let mut open = self.open()?;
         self.save(&mut open)?;
         if !open.now.is_whole {
@@ -160,8 +152,7 @@ impl<D: NodeDaemon, K: NodeDisk> PrepareCore<D, K> {
                 "the checkpoint was made again, and no daemon answers that knows the tenants";
             return Err(PrepareError::new(PrepareReason::DaemonUnreachable, words));
         }
-        let known = open.now.claims.into_iter().filter(|(_, line)| !line.removing);
-        Ok(known.map(|(uid, line)| KnownClaim { uid, shares: line.shares }).collect())
+        Ok(open.now.held())
     }
 
     /// Takes claims back, by their UIDs; one that is not known is taken back. Processes that still run in a tenant keep its

@@ -5,43 +5,16 @@
 //!
 //! Does not know who wants it, nor whether a wish is of this claim.
 
-use std::collections::BTreeSet;
-
 use super::allocated::AllocatedClaim;
-use super::checkpoint::{ClaimCheckpoint, FoundCheckpoint, TenantLine};
+use super::checkpoint::{ClaimCheckpoint, FoundCheckpoint};
 use super::core::{PrepareCore, of_daemon, of_file};
 use super::daemon::NodeDaemon;
 use super::disk::NodeDisk;
+use super::held::HeldClaim;
 use super::plan::{self, ClaimPlan, PlannedTenant};
 use super::reason::{PrepareError, PrepareReason};
 use super::size::{ClaimSize, SharePart};
 use crate::quantity;
-
-/// A claim that is prepared on this node.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct HeldClaim {
-    /// Its UID.
-    pub uid: String,
-    /// Its namespace; empty where that is not known.
-    pub namespace: String,
-    /// Its name; empty where that is not known.
-    pub name: String,
-    /// Size of its shares, where another than claimed was asked for.
-    pub size: Option<ClaimSize>,
-    /// Its tenants.
-    pub tenants: Vec<HeldTenant>,
-}
-
-/// A tenant of a claim that is prepared here.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct HeldTenant {
-    /// Its id at the daemon.
-    pub id: String,
-    /// The request that it answers; empty where that is not known.
-    pub request: String,
-    /// UUIDs of the cards that it has a share of; none where they are not known.
-    pub cards: BTreeSet<String>,
-}
 
 /// A claim whose shares have the size that was asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -82,21 +55,7 @@ impl<D: NodeDaemon, K: NodeDisk> PrepareCore<D, K> {
             .map_err(|error| of_file(PrepareReason::CheckpointFailed, &path, "read", &error))?;
         let found = bytes.map(|bytes| ClaimCheckpoint::read(&bytes, &self.places.boot_id));
         let Some(FoundCheckpoint::Ours(found)) = found else { return Ok(Vec::new()) };
-        let lines = found.claims.into_iter().filter(|(_, line)| !line.removing);
-        let held = lines.map(|(uid, mut line)| {
-            let tenants = line.ids.into_iter().map(|id| {
-                let TenantLine { request, cards } = line.tenants.remove(&id).unwrap_or_default();
-                HeldTenant { id, request, cards }
-            });
-            HeldClaim {
-                uid,
-                namespace: line.namespace,
-                name: line.name,
-                size: line.size,
-                tenants: tenants.collect(),
-            }
-        });
-        Ok(held.collect())
+        Ok(found.held())
     }
 
     /// Gives the shares of a prepared claim this size, or what they have claimed where there is none. It may be done again and

@@ -91,6 +91,15 @@ impl AgentNode {
         started(self.plugin_command(more), until)
     }
 
+    /// Code and standard error of a command that ends; without an API server where it is not `configured`.
+    pub(crate) fn ended(&self, mut command: Command, configured: bool) -> (i32, String) {
+        if !configured {
+            command.env("KUBECONFIG", self.path("none")).env_remove("KUBERNETES_SERVICE_HOST");
+        }
+        let output = command.stdin(Stdio::null()).output().unwrap();
+        (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+    }
+
     /// The answer of a readiness probe.
     pub(crate) fn ready(&self) -> (i32, Value) {
         let output = self.command(&["--ready", "--json"]).output().unwrap();

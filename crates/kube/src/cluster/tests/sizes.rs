@@ -1,6 +1,6 @@
 //! Sizes against an API server: what is wished comes to be, once, and is told once; whatever is not of this node is left alone.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use k8s_openapi::api::resource::v1::ResourceClaim;
@@ -46,6 +46,7 @@ impl SizeHolder {
             namespace: "team".to_owned(),
             name: "train".to_owned(),
             size: None,
+            shares: BTreeSet::new(),
             tenants: Vec::new(),
         };
         self.world().held = uids.iter().map(held).collect();
@@ -145,6 +146,7 @@ async fn passes(api: &FakeApi, holder: &SizeHolder) {
         namespace: "team".to_owned(),
         name: "probe".to_owned(),
         size: None,
+        shares: BTreeSet::new(),
         tenants: Vec::new(),
     };
     holder.world().held.push(probe);
