@@ -67,7 +67,7 @@ impl AgentArgs {
         let instance = self.pod_uid.clone().unwrap_or_else(|| node.to_owned());
         ClusterOptions {
             instance,
-            slots: self.node.slots,
+            terms: self.node.terms(),
             runtimes: self.runtimes_with_cdi.clone(),
             ..options
         }

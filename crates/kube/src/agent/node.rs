@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::cluster::SLOTS;
+use crate::cards::{ALL_OF_A_CARD, CardTerms, SLOTS};
 use crate::failure::{ServeFailure, failed};
 use crate::prepare::{DaemonSocket, PrepareCore, PreparePlaces, boot_id, selinux_enforces};
 
@@ -41,7 +41,12 @@ pub(crate) struct NodeArgs {
 
     /// Shares that may be on a card at a time
     #[arg(long, value_name = "N", default_value_t = SLOTS, value_parser = clap::value_parser!(u32).range(1..=256))]
-    pub(crate) slots: u32,
+    slots: u32,
+
+    /// Memory that is sold of each card, in percent of what it has. Above 100 all shares of the node oversubscribe: their memory
+    /// leaves the card for others by turns, and the host needs room for what does not fit
+    #[arg(long, value_name = "PERCENT", default_value_t = ALL_OF_A_CARD, value_parser = clap::value_parser!(u32).range(10..=400))]
+    memory_percent: u32,
 }
 
 impl NodeArgs {
@@ -64,6 +69,11 @@ impl NodeArgs {
         Ok(name)
     }
 
+    /// Terms on which the node's cards are sold.
+    pub(crate) fn terms(&self) -> CardTerms {
+        CardTerms { slots: self.slots, memory_percent: self.memory_percent }
+    }
+
     /// Client of the node's daemon.
     pub(crate) fn daemon(&self) -> DaemonSocket {
         DaemonSocket::at(&self.daemon)
@@ -81,7 +91,8 @@ impl NodeArgs {
             card_kind: self.card_kind.clone(),
             boot_id: boot_id().map_err(failed("the boot's id cannot be read"))?,
         };
-        Ok(PrepareCore::new(places, self.daemon()).under_selinux(enforces))
+        let core = PrepareCore::new(places, self.daemon()).under_selinux(enforces);
+        Ok(core.sold_beyond(self.terms().sells_beyond()))
     }
 }
 

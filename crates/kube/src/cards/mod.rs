@@ -12,8 +12,10 @@
 mod answer;
 mod book;
 mod health;
+mod terms;
 mod watch;
 
 pub use self::book::{BookedDevice, CardBook, DeviceKind, name_of};
 pub use self::health::{CardHealth, NodeCard, NodeCards};
+pub use self::terms::{ALL_OF_A_CARD, CardTerms, SLOTS};
 pub use self::watch::{CardWatch, PERIOD};

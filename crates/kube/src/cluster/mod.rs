@@ -45,7 +45,7 @@ pub(crate) use self::events::send as send_events;
 pub use self::events::{ClusterEvent, EventObject, EventQueue};
 pub use self::held::{HeldClaims, SizedClaims};
 pub use self::look::look_for_plugin;
-pub use self::options::{ClusterOptions, ClusterState, SLOTS};
+pub use self::options::{ClusterOptions, ClusterState};
 pub use self::pace::ClusterTimes;
 pub(crate) use self::pace::jittered;
 pub use self::run::ClusterTask;

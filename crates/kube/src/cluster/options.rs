@@ -5,9 +5,7 @@
 use std::path::PathBuf;
 
 use super::pace::ClusterTimes;
-
-/// Claims that may share a card, where nobody says otherwise.
-pub const SLOTS: u32 = 16;
+use crate::cards::CardTerms;
 
 /// Settings of the cluster's side.
 #[derive(Clone, Debug)]
@@ -18,8 +16,8 @@ pub struct ClusterOptions {
     pub instance: String,
     /// File by which one instance of a node is the publisher; the same for all of them.
     pub lock: PathBuf,
-    /// Claims that may share a card.
-    pub slots: u32,
+    /// Terms on which its cards are sold.
+    pub terms: CardTerms,
     /// Container runtimes that somebody vouches for, as `kata` of `kata://3.0.0`.
     pub runtimes: Vec<String>,
     /// Times.
@@ -34,7 +32,7 @@ impl ClusterOptions {
             instance: node.clone(),
             node,
             lock: lock.into(),
-            slots: SLOTS,
+            terms: CardTerms::default(),
             runtimes: Vec::new(),
             times: ClusterTimes::default(),
         }

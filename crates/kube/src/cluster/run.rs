@@ -349,8 +349,8 @@ impl ClusterTask {
         if verdict.refusal.is_none() && !book.is_known {
             return None;
         }
-        let ClusterOptions { node, slots, .. } = &self.options;
-        Some(NodePool::of(node, &facts.uid, &book, verdict, *slots))
+        let ClusterOptions { node, terms, .. } = &self.options;
+        Some(NodePool::of(node, &facts.uid, &book, verdict, *terms))
     }
 
     async fn write(&mut self, write: &SliceWrite) -> Result<(), WriteFailure> {

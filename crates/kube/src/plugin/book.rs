@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use super::ids::{DeviceGroup, ShareDevice, digits_of, first_of, key_of, uid_of};
 use super::size::ShareSize;
-use crate::cards::{CardBook, CardHealth, DeviceKind};
+use crate::cards::{CardBook, CardHealth, CardTerms};
 
 /// Cores of a card.
 const CARD_PERCENT: u32 = 100;
@@ -116,7 +116,7 @@ pub(super) struct TakenDevices {
 /// The book.
 #[derive(Clone, Debug)]
 pub(super) struct ShareBook {
-    slots: u32,
+    terms: CardTerms,
     /// By the digits that name them.
     cards: BTreeMap<String, SoldCard>,
     /// By the UIDs of claims.
@@ -125,9 +125,9 @@ pub(super) struct ShareBook {
 }
 
 impl ShareBook {
-    pub(super) fn new(slots: u32) -> Self {
+    pub(super) fn new(terms: CardTerms) -> Self {
         let (cards, holdings) = Default::default();
-        Self { slots, cards, holdings, turn: 0 }
+        Self { terms, cards, holdings, turn: 0 }
     }
 
     /// Enters the node's cards, none of which may be sold where `refused` says why; sentences about those that are not sold.
@@ -135,17 +135,9 @@ impl ShareBook {
         let mut left_out = book.left_out.clone();
         let mut found = Vec::new();
         for device in &book.devices {
-            match (&device.kind, digits_of(&device.uuid)) {
-                (DeviceKind::Instance { .. }, _) => {
-                    left_out.push(format!(
-                        "{} is an instance (MIG), of which no size is sold",
-                        device.uuid
-                    ));
-                }
-                (DeviceKind::Card, None) => {
-                    left_out.push(format!("{:?} is no card's UUID", device.uuid))
-                }
-                (DeviceKind::Card, Some(digits)) => found.push((digits, device)),
+            match digits_of(&device.uuid) {
+                None => left_out.push(format!("{:?} is no card's UUID", device.uuid)),
+                Some(digits) => found.push((digits, device)),
             }
         }
         let before = std::mem::take(&mut self.cards);
@@ -183,12 +175,17 @@ impl ShareBook {
         all.find_map(|(uid, holding)| is_partial(uid, &holding.devices).then_some(uid.as_str()))
     }
 
-    fn room(&self, card: &SoldCard) -> CardRoom {
-        let mut room = CardRoom {
-            memory_bytes: card.memory_bytes,
+    /// Room of a card that nothing is taken of.
+    fn whole(&self, card: &SoldCard) -> CardRoom {
+        CardRoom {
+            memory_bytes: self.terms.memory_sold(card.memory_bytes),
             cores_percent: CARD_PERCENT,
-            slots: self.slots,
-        };
+            slots: self.terms.slots,
+        }
+    }
+
+    fn room(&self, card: &SoldCard) -> CardRoom {
+        let mut room = self.whole(card);
         for device in
             self.taken().into_iter().filter(|device| card.digits.starts_with(&device.card))
         {
@@ -209,17 +206,13 @@ impl ShareBook {
         let taken = self.taken();
         let mut offers = Vec::new();
         for (key, card) in &self.cards {
-            let whole = CardRoom {
-                memory_bytes: card.memory_bytes,
-                cores_percent: CARD_PERCENT,
-                slots: self.slots,
-            };
+            let has_size = size.memory_bytes() <= self.terms.most_memory(card.memory_bytes);
+            let whole = if has_size { self.whole(card).fits(size) } else { 0 };
             let is_open = card.sale == CardSale::Open && self.partial().is_none();
-            let mut left = if is_open { self.room(card).fits(size) } else { 0 };
+            let mut left = if is_open && has_size { self.room(card).fits(size) } else { 0 };
             let own = |device: &&&ShareDevice| device.card == *key && device.size == size;
-            let numbers: BTreeSet<u32> = (0..whole.fits(size))
-                .chain(taken.iter().filter(own).map(|device| device.number))
-                .collect();
+            let numbers: BTreeSet<u32> =
+                (0..whole).chain(taken.iter().filter(own).map(|device| device.number)).collect();
             for number in numbers {
                 let device = ShareDevice { card: key.clone(), size, number };
                 let is_healthy = if taken.contains(&device) {

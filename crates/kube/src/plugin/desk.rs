@@ -19,7 +19,7 @@ use super::book::{DeviceOffer, ListedAt, PodList, ShareBook, TakenDevices};
 use super::prefer::preferred;
 use super::size::ShareSize;
 use super::times::PluginTimes;
-use crate::cards::CardBook;
+use crate::cards::{CardBook, CardTerms};
 use crate::cluster::PluginNode;
 use crate::event::EventLog;
 use crate::prepare::{
@@ -61,13 +61,13 @@ where
     pub(super) fn new(
         core: PrepareCore<D, K>,
         sizes: &[ShareSize],
-        slots: u32,
+        terms: CardTerms,
         times: PluginTimes,
         log: EventLog,
     ) -> Self {
         Self {
             core: Arc::new(core),
-            book: Mutex::new(ShareBook::new(slots)),
+            book: Mutex::new(ShareBook::new(terms)),
             lists: sizes.iter().map(|size| (*size, watch::Sender::default())).collect(),
             times,
             log,

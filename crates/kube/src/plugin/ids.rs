@@ -40,9 +40,13 @@ fn is_digits(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
 }
 
-/// The digits of a card's UUID; `None` where it is no card's.
+/// The digits of the UUID of a card, or of an instance of one; `None` for any other text.
 pub(super) fn digits_of(uuid: &str) -> Option<String> {
-    let digits = uuid.strip_prefix("GPU-")?.replace('-', "").to_ascii_lowercase();
+    let digits = uuid
+        .strip_prefix("GPU-")
+        .or_else(|| uuid.strip_prefix("MIG-"))?
+        .replace('-', "")
+        .to_ascii_lowercase();
     (digits.len() == UUID_DIGITS && is_digits(&digits)).then_some(digits)
 }
 
@@ -133,7 +137,8 @@ mod tests {
             "",
             "GPU-",
             "GPU-1",
-            "MIG-513d9a0b-7e42-4c11-9f20-d177e5000000",
+            "GI-513d9a0b-7e42-4c11-9f20-d177e5000000",
+            "MIG-GPU-513d9a0b-7e42-4c11-9f20-d177e5000000/1/0",
             "GPU-../../etc/passwd-aaaaaaaaaaaaaaa",
         ] {
             assert_eq!(digits_of(uuid), None, "{uuid}");

@@ -103,7 +103,7 @@ async fn start(args: &PluginArgs) -> Result<(), ServeFailure> {
     let desk = Arc::new(ShareDesk::new(
         core,
         &sizes,
-        args.node.slots,
+        args.node.terms(),
         PluginTimes::default(),
         log.clone(),
     ));

@@ -14,6 +14,7 @@ use super::plan::{self, ClaimPlan, PlannedTenant};
 use super::reason::{PrepareError, PrepareReason};
 use super::selinux::{self, LabelUse};
 use super::settings::PreloadBy;
+use super::size::ClaimSize;
 use super::spec::{self, ContainerEdits, PreparePlaces};
 
 /// Prepares claims on one node.
@@ -24,6 +25,8 @@ pub struct PrepareCore<D, K = HostDisk> {
     pub(super) disk: K,
     /// Whether labels of what is mounted are looked at.
     is_labelled: bool,
+    /// Whether more memory is sold than cards have.
+    is_beyond: bool,
 }
 
 /// Answer for one claim.
@@ -104,7 +107,7 @@ impl<D: NodeDaemon> PrepareCore<D> {
 impl<D: NodeDaemon, K: NodeDisk> PrepareCore<D, K> {
     /// On other files.
     pub fn with_disk(places: PreparePlaces, daemon: D, disk: K) -> Self {
-        Self { places, daemon, disk, is_labelled: false }
+        Self { places, daemon, disk, is_labelled: false, is_beyond: false }
     }
 
     /// The same on a node where SELinux enforces a policy, if `enforces`: what is to be mounted needs a label for containers.
@@ -113,9 +116,27 @@ impl<D: NodeDaemon, K: NodeDisk> PrepareCore<D, K> {
         Self { is_labelled: enforces, ..self }
     }
 
+    /// The same on a node that sells more memory than its cards have, if `beyond`: whatever a share's class says, its memory may
+    /// leave the card.
+    #[must_use]
+    pub fn sold_beyond(self, beyond: bool) -> Self {
+        Self { is_beyond: beyond, ..self }
+    }
+
+    /// Plan of a claim on this node, by its size where it has one.
+    pub(super) fn plan(
+        &self,
+        claim: &AllocatedClaim,
+        size: Option<&ClaimSize>,
+    ) -> Result<ClaimPlan, PrepareError> {
+        let mut plan = plan::of(claim, size)?;
+        plan.values_mut().for_each(|tenant| tenant.limits.oversubscribe |= self.is_beyond);
+        Ok(plan)
+    }
+
     /// Prepares claims, whether they are prepared already or not; one answer for each, in their order.
     pub fn prepare(&self, claims: &[AllocatedClaim]) -> Vec<PreparedClaim> {
-        let mut plans: Vec<_> = claims.iter().map(plan::of).collect();
+        let mut plans: Vec<_> = claims.iter().map(|claim| self.plan(claim, None)).collect();
         let failed = |error: &PrepareError| vec![Err(error.clone()); claims.len()];
         let mut made = Vec::new();
         if plans.iter().any(Result::is_ok) {
@@ -237,7 +258,7 @@ impl<D: NodeDaemon, K: NodeDisk> PrepareCore<D, K> {
             line.shares = claim.shares.iter().filter_map(|share| share.share_id.clone()).collect();
             line.tenants = plan.iter().map(|(request, tenant)| known(request, tenant)).collect();
             if line.size.is_some() {
-                *answer = plan::sized(claim, line.size.as_ref());
+                *answer = self.plan(claim, line.size.as_ref());
             }
         }
         self.save(&mut open)?;

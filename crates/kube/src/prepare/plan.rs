@@ -25,19 +25,11 @@ pub(super) struct PlannedTenant {
 /// Tenants of a claim, by request.
 pub(super) type ClaimPlan = BTreeMap<String, PlannedTenant>;
 
-/// Plan by what is claimed.
+/// Plan by what is claimed, or by a size that fits the claim; names are those of any size.
 ///
 /// # Errors
 /// [`PrepareReason::BadClaim`], and those of the settings.
-pub(super) fn of(claim: &AllocatedClaim) -> Result<ClaimPlan, PrepareError> {
-    sized(claim, None)
-}
-
-/// Plan by a size that fits the claim; its names are those of any other size.
-///
-/// # Errors
-/// As [`of`].
-pub(super) fn sized(
+pub(super) fn of(
     claim: &AllocatedClaim,
     size: Option<&ClaimSize>,
 ) -> Result<ClaimPlan, PrepareError> {

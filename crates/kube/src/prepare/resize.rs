@@ -11,7 +11,7 @@ use super::core::{PrepareCore, of_daemon, of_file};
 use super::daemon::NodeDaemon;
 use super::disk::NodeDisk;
 use super::held::HeldClaim;
-use super::plan::{self, ClaimPlan, PlannedTenant};
+use super::plan::{ClaimPlan, PlannedTenant};
 use super::reason::{PrepareError, PrepareReason};
 use super::size::{ClaimSize, SharePart};
 use crate::quantity;
@@ -69,7 +69,7 @@ impl<D: NodeDaemon, K: NodeDisk> PrepareCore<D, K> {
         size: Option<&ClaimSize>,
     ) -> Result<ResizedClaim, ResizeFailure> {
         size.map_or(Ok(()), |size| size.check(claim)).map_err(ResizeFailure::Refused)?;
-        let plan = plan::sized(claim, size)?;
+        let plan = self.plan(claim, size)?;
         let mut open = self.open()?;
         let line = open.now.claims.get_mut(&claim.uid).filter(|line| {
             !line.removing && plan.values().all(|tenant| line.ids.contains(&tenant.id))

@@ -15,7 +15,7 @@ use k8s_openapi::api::resource::v1::{
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 
-use crate::cards::{BookedDevice, CardBook, CardHealth, DeviceKind};
+use crate::cards::{BookedDevice, CardBook, CardHealth, CardTerms, DeviceKind};
 use crate::cluster::verdict::NodeVerdict;
 use crate::driver::DRIVER;
 use crate::fnv::{BASIS, fnv_1a};
@@ -43,13 +43,13 @@ pub(in crate::cluster) struct NodePool {
 }
 
 impl NodePool {
-    /// The pool of these cards, of those that may be used; each shared by as many claims as there are `slots`.
+    /// The pool of these cards, of those that may be used, each shared on these terms.
     pub(in crate::cluster) fn of(
         node: &str,
         uid: &str,
         book: &CardBook,
         verdict: &NodeVerdict,
-        slots: u32,
+        terms: CardTerms,
     ) -> Self {
         let is_offered = |device: &&BookedDevice| {
             let parent = match &device.kind {
@@ -57,12 +57,12 @@ impl NodePool {
                 DeviceKind::Instance { parent, .. } => verdict.check(parent),
             };
             device.health != CardHealth::Unhealthy
-                && device.memory_bytes >= LEAST_MEMORY
+                && terms.most_memory(device.memory_bytes) >= LEAST_MEMORY
                 && verdict.check(&device.uuid).and(parent).is_ok()
         };
         let offered = book.devices.iter().filter(is_offered);
         let driver = book.driver.as_deref();
-        let devices: Vec<Device> = offered.map(|it| device(it, driver, slots)).collect();
+        let devices: Vec<Device> = offered.map(|it| device(it, driver, terms)).collect();
         Self {
             node: node.to_owned(),
             uid: uid.to_owned(),
@@ -119,7 +119,7 @@ impl NodePool {
     }
 }
 
-fn device(booked: &BookedDevice, driver: Option<&str>, slots: u32) -> Device {
+fn device(booked: &BookedDevice, driver: Option<&str>, terms: CardTerms) -> Device {
     let mut attributes = BTreeMap::from([("uuid".to_owned(), text(&booked.uuid))]);
     let mut put = |name: &str, value: Option<DeviceAttribute>| {
         if let Some(value) = value {
@@ -131,9 +131,10 @@ fn device(booked: &BookedDevice, driver: Option<&str>, slots: u32) -> Device {
     put("cudaComputeCapability", booked.capability.as_deref().and_then(version));
     put("driverVersion", driver.and_then(version));
     put("resource.kubernetes.io/pcieRoot", booked.pcie_root.as_deref().and_then(some_text));
-    let node = |node: u32| DeviceAttribute { int: Some(node.into()), ..DeviceAttribute::default() };
-    put("resource.kubernetes.io/numaNode", booked.numa_node.map(node));
-    let memory_bytes = booked.memory_bytes / MEMORY_STEP * MEMORY_STEP;
+    let number =
+        |number: u32| DeviceAttribute { int: Some(number.into()), ..DeviceAttribute::default() };
+    put("resource.kubernetes.io/numaNode", booked.numa_node.map(number));
+    put("memoryPercent", Some(number(terms.memory_percent)));
     let kind = match booked.kind {
         DeviceKind::Card => "gpu",
         DeviceKind::Instance { .. } => "mig",
@@ -147,13 +148,14 @@ fn device(booked: &BookedDevice, driver: Option<&str>, slots: u32) -> Device {
         name: booked.name.clone(),
         allow_multiple_allocations: Some(true),
         attributes: Some(attributes),
-        capacity: Some(shared_capacity(memory_bytes, slots)),
+        capacity: Some(shared_capacity(booked.memory_bytes, terms)),
         ..Device::default()
     }
 }
 
-fn shared_capacity(memory_bytes: u64, slots: u32) -> BTreeMap<String, DeviceCapacity> {
-    let memory = bytes(memory_bytes);
+fn shared_capacity(memory_bytes: u64, terms: CardTerms) -> BTreeMap<String, DeviceCapacity> {
+    let in_steps = |memory_bytes: u64| bytes(memory_bytes / MEMORY_STEP * MEMORY_STEP);
+    let most = in_steps(terms.most_memory(memory_bytes));
     let range = |min: Quantity, step: Quantity, max: Quantity| {
         let (step, max) = (Some(step), Some(max));
         Some(CapacityRequestPolicyRange { min, step, max })
@@ -162,13 +164,13 @@ fn shared_capacity(memory_bytes: u64, slots: u32) -> BTreeMap<String, DeviceCapa
     let policy = |default: Quantity, valid_range, valid_values| {
         Some(CapacityRequestPolicy { default: Some(default), valid_range, valid_values })
     };
-    let of_memory = range(bytes(LEAST_MEMORY), bytes(MEMORY_STEP), memory.clone());
+    let of_memory = range(bytes(LEAST_MEMORY), bytes(MEMORY_STEP), most.clone());
     BTreeMap::from([
         (
             "memory".to_owned(),
             DeviceCapacity {
-                request_policy: policy(memory.clone(), of_memory, None),
-                value: memory,
+                request_policy: policy(most, of_memory, None),
+                value: in_steps(terms.memory_sold(memory_bytes)),
             },
         ),
         (
@@ -182,7 +184,7 @@ fn shared_capacity(memory_bytes: u64, slots: u32) -> BTreeMap<String, DeviceCapa
             "slots".to_owned(),
             DeviceCapacity {
                 request_policy: policy(count(1), None, Some(vec![count(1)])),
-                value: count(slots.max(1)),
+                value: count(terms.slots.max(1)),
             },
         ),
     ])

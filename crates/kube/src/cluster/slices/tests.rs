@@ -9,7 +9,7 @@ use serde_json::json;
 use super::decide::{DecidedSet, SliceWrite, WriteVerb, decide};
 use super::pool::{MOST_DEVICES, NodePool};
 use super::same::{drops_shares, is_same};
-use crate::cards::{BookedDevice, CardBook, CardHealth, DeviceKind, name_of};
+use crate::cards::{BookedDevice, CardBook, CardHealth, CardTerms, DeviceKind, name_of};
 use crate::cluster::verdict::NodeVerdict;
 use crate::driver::DRIVER;
 
@@ -39,7 +39,7 @@ fn book(devices: &[BookedDevice]) -> CardBook {
 }
 
 fn pool(devices: &[BookedDevice]) -> NodePool {
-    NodePool::of("n1", "u-1", &book(devices), &good(), 16)
+    NodePool::of("n1", "u-1", &book(devices), &good(), CardTerms::default())
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn a_card_is_a_device_that_claims_share() {
                     "productName": { "string": "NVIDIA H200" }, "architecture": { "string": "Hopper" },
                     "cudaComputeCapability": { "version": "9.0.0" }, "driverVersion": { "version": "580.159.4" },
                     "resource.kubernetes.io/pcieRoot": { "string": "pci0000:17" },
-                    "resource.kubernetes.io/numaNode": { "int": 0 } },
+                    "resource.kubernetes.io/numaNode": { "int": 0 }, "memoryPercent": { "int": 100 } },
                 "capacity": {
                     "memory": { "value": "140Gi", "requestPolicy": { "default": "140Gi",
                         "validRange": { "min": "64Mi", "step": "1Mi", "max": "140Gi" } } },
@@ -83,7 +83,30 @@ fn an_instance_is_shared_as_a_card_is() {
     // Where another driver sells the card, its instances are sold with it.
     let sold = BTreeMap::from([(parent.to_ascii_lowercase(), "gpu.nvidia.com".to_owned())]);
     let verdict = NodeVerdict { sold, ..good() };
-    assert_eq!(NodePool::of("n1", "u", &book(&[instance]), &verdict, 16).count(), 0);
+    assert_eq!(
+        NodePool::of("n1", "u", &book(&[instance]), &verdict, CardTerms::default()).count(),
+        0
+    );
+}
+
+#[test]
+fn a_card_is_sold_beyond_its_memory_and_a_claim_has_no_more_than_the_card() {
+    let sold = |memory_percent| {
+        let terms = CardTerms { memory_percent, ..CardTerms::default() };
+        let odd = BookedDevice { memory_bytes: (81 << 20) + 1, ..card("GPU-1") };
+        let pool = NodePool::of("n1", "u", &book(&[odd]), &good(), terms);
+        let devices = pool.slice(0, 1).and_then(|slice| slice.spec.devices);
+        let device = serde_json::to_value(&devices?[0]).unwrap();
+        let memory = &device["capacity"]["memory"];
+        let policy = &memory["requestPolicy"];
+        assert_eq!(policy["default"], policy["validRange"]["max"]);
+        assert_eq!(device["attributes"]["memoryPercent"]["int"], memory_percent);
+        Some([&memory["value"], &policy["default"]].map(|it| it.as_str().unwrap().to_owned()))
+    };
+    assert_eq!(sold(100).unwrap(), ["81Mi", "81Mi"]);
+    assert_eq!(sold(150).unwrap(), ["121Mi", "81Mi"]);
+    assert_eq!(sold(80).unwrap(), ["64Mi", "64Mi"]);
+    assert_eq!(sold(79), None, "less than the least share is left of it");
 }
 
 #[test]
@@ -95,10 +118,14 @@ fn cards_that_may_not_be_used_are_not_offered() {
     let tiny = BookedDevice { memory_bytes: 1 << 20, ..card("GPU-4") };
     let all = [card("GPU-1"), ill, unknown, tiny, card("GPU-5")];
     let sold = BTreeMap::from([("gpu-5".to_owned(), "gpu.nvidia.com".to_owned())]);
-    let pool = NodePool::of("n1", "u", &book(&all), &NodeVerdict { sold, ..good() }, 16);
+    let pool =
+        NodePool::of("n1", "u", &book(&all), &NodeVerdict { sold, ..good() }, CardTerms::default());
     let names: Vec<_> = pool.devices.iter().flatten().map(|device| device.name.as_str()).collect();
     assert_eq!(names, ["gpu-1", "gpu-3"]);
-    assert_eq!(NodePool::of("n1", "u", &book(&all), &NodeVerdict::default(), 16).count(), 0);
+    assert_eq!(
+        NodePool::of("n1", "u", &book(&all), &NodeVerdict::default(), CardTerms::default()).count(),
+        0
+    );
 }
 
 #[test]
@@ -115,7 +142,7 @@ fn what_the_api_server_does_not_take_is_left_out() {
     let attributes = device.attributes.unwrap();
     assert_eq!(attributes["productName"].string.as_ref().unwrap().len(), 64);
     let names: Vec<_> = attributes.keys().map(String::as_str).collect();
-    assert_eq!(names, ["driverVersion", "productName", "type", "uuid"]);
+    assert_eq!(names, ["driverVersion", "memoryPercent", "productName", "type", "uuid"]);
     for node in ["n".repeat(253), format!("{}.x", "n".repeat(199))] {
         let pool = NodePool { node, ..pool(&[card("GPU-1")]) };
         let name = pool.slice(0, 1).unwrap().metadata.name.unwrap();

@@ -85,7 +85,7 @@ async fn two_instances_of_a_rolling_update_do_not_fight() {
     published(&api, &["gpu-1", "gpu-2"]).await;
     // The new one would publish something else.
     let new = Agent::start(&api, |options| {
-        (options.lock, options.slots) = (lock.clone(), 4);
+        (options.lock, options.terms.slots) = (lock.clone(), 4);
     });
     until(&api, "the new one has looked", || new.cluster.state.borrow().is_synced).await;
     looks(&api, 20).await;

@@ -8,7 +8,7 @@ use super::super::ids::DeviceGroup;
 use super::super::prefer::preferred;
 use super::super::size::ShareSize;
 use super::{A, B, size};
-use crate::cards::{BookedDevice, CardBook, CardHealth, DeviceKind};
+use crate::cards::{BookedDevice, CardBook, CardHealth, CardTerms, DeviceKind};
 
 pub(super) const UNSEEN: Duration = Duration::from_secs(300);
 const SIZES: [&str; 3] = ["8g-30c", "16g-20c", "40g-50c"];
@@ -27,12 +27,16 @@ pub(super) fn cards(devices: &[BookedDevice]) -> CardBook {
     CardBook { devices: devices.to_vec(), is_known: true, ..CardBook::default() }
 }
 
+fn slots(slots: u32) -> CardTerms {
+    CardTerms { slots, ..CardTerms::default() }
+}
+
 pub(super) fn sizes() -> Vec<ShareSize> {
     SIZES.map(size).to_vec()
 }
 
 pub(super) fn book() -> ShareBook {
-    let mut book = ShareBook::new(16);
+    let mut book = ShareBook::new(CardTerms::default());
     assert_eq!(book.enter_cards(&cards(&[card(A, 80), card(B, 80)]), None), [""; 0]);
     book
 }
@@ -94,7 +98,7 @@ fn a_card_is_one_for_all_sizes() {
 
 #[test]
 fn places_bound_small_shares() {
-    let mut book = ShareBook::new(3);
+    let mut book = ShareBook::new(slots(3));
     book.enter_cards(&cards(&[card(A, 80)]), None);
     assert_eq!(healthy(&book, "1g-1c").len(), 3);
     let all = ["0aaaaaaa-1g-1c-0", "0aaaaaaa-1g-1c-1", "0aaaaaaa-1g-1c-2"];
@@ -102,7 +106,7 @@ fn places_bound_small_shares() {
     assert_eq!(taken.devices.len(), 3);
     assert!(take(&mut book, "1g-1c", &["0aaaaaaa-1g-1c-3"]).unwrap_err().contains("0 places left"));
     // Devices that are taken stay in the list and count, whatever is sold.
-    let mut fewer = ShareBook::new(2);
+    let mut fewer = ShareBook::new(slots(2));
     fewer.enter_cards(&cards(&[card(A, 80)]), None);
     fewer.find_again(&taken.uid, &all.iter().map(|&id| id.to_owned()).collect());
     assert_eq!(healthy(&fewer, "1g-1c"), all);
@@ -133,15 +137,38 @@ fn cards_that_fail_or_must_not_be_sold_are_unhealthy() {
     book.enter_cards(&both, None);
     assert_eq!(healthy(&book, "8g-30c").len(), 6);
 
-    let mut instance = card("MIG-1", 10);
-    instance.kind = DeviceKind::Instance { parent: B.to_owned(), profile: None };
-    let left_out = book.enter_cards(&cards(&[card(A, 80), instance, card("GPU-1", 80)]), None);
-    assert!(left_out[0].contains("MIG-1") && left_out[1].contains("GPU-1"), "{left_out:?}");
+    let left_out = book.enter_cards(&cards(&[card(A, 80), card("GPU-1", 80)]), None);
+    assert!(left_out[0].contains("GPU-1"), "{left_out:?}");
     assert!(
         take(&mut book, "8g-30c", &["0bbbbbbb-8g-30c-0"])
             .unwrap_err()
             .contains("no card of this node")
     );
+}
+
+#[test]
+fn an_instance_is_sold_by_sizes_as_a_card_is() {
+    let mut book = ShareBook::new(CardTerms::default());
+    let mut instance = card(&B.replace("GPU-", "MIG-"), 18);
+    instance.kind = DeviceKind::Instance { parent: A.to_owned(), profile: None };
+    assert_eq!(book.enter_cards(&cards(std::slice::from_ref(&instance)), None), [""; 0]);
+    assert_eq!(healthy(&book, "8g-30c"), ["0bbbbbbb-8g-30c-0", "0bbbbbbb-8g-30c-1"]);
+    let taken = take(&mut book, "8g-30c", &["0bbbbbbb-8g-30c-1"]).unwrap();
+    assert_eq!(taken.devices[0].1, instance.uuid);
+}
+
+#[test]
+fn more_memory_is_sold_than_there_is_but_no_share_larger_than_its_card() {
+    let mut book = ShareBook::new(CardTerms { memory_percent: 150, ..CardTerms::default() });
+    book.enter_cards(&cards(&[card(A, 80)]), None);
+    assert_eq!(healthy(&book, "40g-30c").len(), 3);
+    assert_eq!(healthy(&book, "81g-30c"), [""; 0]);
+    take(&mut book, "40g-30c", &["0aaaaaaa-40g-30c-0"]).unwrap();
+    assert_eq!(healthy(&book, "80g-30c").len(), 1);
+    assert_eq!(book.offers(size("81g-30c")), []);
+    let mut less = ShareBook::new(CardTerms { memory_percent: 50, ..CardTerms::default() });
+    less.enter_cards(&cards(&[card(A, 80)]), None);
+    assert_eq!((healthy(&less, "40g-30c").len(), healthy(&less, "41g-30c").len()), (1, 0));
 }
 
 #[test]

@@ -20,7 +20,7 @@ use super::super::times::PluginTimes;
 use super::super::{SharePlugin, size::ShareSize};
 use super::books::{card, cards};
 use super::{A, B, size};
-use crate::cards::CardBook;
+use crate::cards::{CardBook, CardTerms};
 use crate::cluster::PluginNode;
 use crate::event::EventLog;
 use crate::kubelet::AgentState;
@@ -128,7 +128,13 @@ impl PluginTestNode {
     }
 
     pub(super) fn plugin(&self) -> RunningPlugin {
-        let desk = ShareDesk::new(self.node.core(), &self.sizes, 16, self.times, self.log.clone());
+        let desk = ShareDesk::new(
+            self.node.core(),
+            &self.sizes,
+            CardTerms::default(),
+            self.times,
+            self.log.clone(),
+        );
         let state = AgentState::default();
         let plugin = SharePlugin {
             desk: Arc::new(desk),

@@ -10,6 +10,7 @@ use super::super::times::PluginTimes;
 use super::books::{card, cards, group};
 use super::node::{good_node, quick};
 use super::{A, B, size};
+use crate::cards::CardTerms;
 use crate::event::EventLog;
 use crate::prepare::tests::{FakeCore, FakeDaemon, FakeDisk, FakeNode, Life};
 
@@ -25,8 +26,13 @@ fn list(groups: &[DeviceGroup]) -> PodList {
 /// A desk that has heard a list twice.
 async fn desk(core: FakeCore, listed: &[DeviceGroup], unseen: Duration) -> TestDesk {
     let times = PluginTimes { unseen, begins: unseen, ..quick() };
-    let desk =
-        ShareDesk::new(core, &[size("8g-30c"), size("40g-50c")], 16, times, EventLog::memory());
+    let desk = ShareDesk::new(
+        core,
+        &[size("8g-30c"), size("40g-50c")],
+        CardTerms::default(),
+        times,
+        EventLog::memory(),
+    );
     desk.enter_cards(&cards(&[card(A, 80), card(B, 80)]), &good_node()).await;
     let began = Instant::now();
     let _ = desk.recover(&list(listed), began).await;

@@ -118,7 +118,7 @@ fn a_checkpoint_that_is_lost_is_made_again_of_the_cdi_folder_and_the_daemons_lis
     let node = FakeNode::new("lost");
     let lost = [claim("listed"), claim("filed"), claim("both")];
     prepared(&node.core(), &lost);
-    let id = |uid: &str| super::super::plan::of(&claim(uid)).unwrap()["gpu"].id.clone();
+    let id = |uid: &str| super::super::plan::of(&claim(uid), None).unwrap()["gpu"].id.clone();
     std::fs::remove_file(node.places.cdi_file(&id("listed"))).unwrap();
     node.known().tenants.remove(&id("filed"));
     node.known().tenants.insert("train".to_owned(), NodeTenantLimits::default());

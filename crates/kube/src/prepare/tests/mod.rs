@@ -276,7 +276,8 @@ impl FakeNode {
     /// Asserts that exactly these claims are on the node, each whole.
     #[track_caller]
     pub(crate) fn assert_holds(&self, claims: &[&AllocatedClaim]) {
-        let plans: Vec<_> = claims.iter().map(|claim| super::plan::of(claim).unwrap()).collect();
+        let plans: Vec<_> =
+            claims.iter().map(|claim| super::plan::of(claim, None).unwrap()).collect();
         let ids: BTreeSet<String> =
             plans.iter().flat_map(|plan| plan.values()).map(|it| it.id.clone()).collect();
         assert_eq!(self.ids(), ids, "tenants");

@@ -13,7 +13,7 @@ fn size(memory_bytes: u64, cores_percent: u32) -> ClaimSize {
 /// Asserts that the claim has limits by this size, and no others.
 #[track_caller]
 fn assert_size(node: &FakeNode, claim: &AllocatedClaim, size: Option<&ClaimSize>) {
-    for tenant in plan::sized(claim, size).unwrap().values() {
+    for tenant in plan::of(claim, size).unwrap().values() {
         assert_eq!(node.known().tenants[&tenant.id], tenant.limits);
     }
 }
@@ -117,4 +117,20 @@ fn an_instance_that_is_killed_anywhere_leaves_the_size_or_the_one_before() {
             }
         }
     }
+}
+
+#[test]
+fn on_a_node_that_sells_beyond_its_cards_all_memory_may_leave() {
+    let (node, claim) = (FakeNode::new("beyond"), claim("a"));
+    let leaves = || node.known().tenants.values().all(|limits| limits.oversubscribe);
+    let beyond = || node.core().sold_beyond(true);
+    prepared(&beyond(), std::slice::from_ref(&claim));
+    assert!(leaves());
+    beyond().resize(&claim, Some(&size(SMALL, 10))).unwrap();
+    assert!(leaves());
+    // An agent that was told otherwise.
+    prepared(&node.core(), std::slice::from_ref(&claim));
+    assert!(!leaves());
+    prepared(&beyond(), &[claim]);
+    assert!(leaves());
 }

@@ -8,7 +8,7 @@ fn pod_admitted_is_answered_per_claim_and_one_failure_is_not_the_batchs() {
     let node = FakeNode::new("admitted");
     let (good, mut bad, refused, last) = (claim("a"), claim("b"), claim("c"), claim("d"));
     bad.config.push(parameters(ParametersOf::Claim, &json!({ "memory": "8Gi" })));
-    let id = super::super::plan::of(&refused).unwrap()["gpu"].id.clone();
+    let id = super::super::plan::of(&refused, None).unwrap()["gpu"].id.clone();
     node.known().refused.insert(id);
     let answers = node.core().prepare(&[good.clone(), bad, refused, last.clone()]);
     let uids: Vec<_> = answers.iter().map(|answer| &*answer.uid).collect();

@@ -12,7 +12,7 @@ fn the_cards_own_device_comes_first_and_ours_after_it() {
     let mut both = claim("a");
     both.shares = vec![share("x", B, "s"), share("y", A, "t"), share("x", A, "u")];
     let [shares] = &prepared(&node.core(), std::slice::from_ref(&both))[..] else { panic!() };
-    let plan = plan::of(&both).unwrap();
+    let plan = plan::of(&both, None).unwrap();
     let devices: Vec<_> = shares.iter().map(|share| share.cdi_devices.clone()).collect();
     let expected = |uuid: &str, request: &str| {
         vec![format!("nvidia.com/gpu={uuid}"), format!("divvy.dev/share={}", plan[request].id)]
@@ -69,7 +69,7 @@ fn limits_are_what_the_shares_of_a_request_have_together() {
         "oversubscribe": true });
     claim.config.push(parameters(ParametersOf::Class, &class));
     claim.config.push(parameters(ParametersOf::Claim, &json!({ "priority": "low" })));
-    let plan = plan::of(&claim).unwrap();
+    let plan = plan::of(&claim, None).unwrap();
     let card = |uuid: &str, memory_bytes, share_ppm| CardLimits {
         uuid: uuid.to_owned(),
         memory_bytes,
@@ -88,7 +88,7 @@ fn an_allocation_that_is_none_is_refused_in_words() {
     let refused = |change: &dyn Fn(&mut AllocatedClaim)| {
         let mut bad = claim("a");
         change(&mut bad);
-        let error = plan::of(&bad).unwrap_err();
+        let error = plan::of(&bad, None).unwrap_err();
         assert_eq!(error.reason, PrepareReason::BadClaim, "{error}");
         error.words
     };

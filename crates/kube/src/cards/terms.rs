@@ -1,0 +1,61 @@
+//! Terms on which a node's cards are sold, one for all of them. Pure.
+//!
+//! Above [`ALL_OF_A_CARD`] more memory is sold than there is: then each share must be able to leave its card, or the last ones find
+//! no room that they have claimed. A single share is never larger than its card.
+
+/// Shares that may be on a card at a time, where nobody says otherwise.
+pub const SLOTS: u32 = 16;
+/// Percent of a card's memory that is all of it.
+pub const ALL_OF_A_CARD: u32 = 100;
+
+/// Terms of a sale.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CardTerms {
+    /// Shares that may be on a card at a time.
+    pub slots: u32,
+    /// Memory that is sold of a card, in percent of what it has.
+    pub memory_percent: u32,
+}
+
+impl Default for CardTerms {
+    fn default() -> Self {
+        Self { slots: SLOTS, memory_percent: ALL_OF_A_CARD }
+    }
+}
+
+impl CardTerms {
+    /// Bytes that are sold of a card of so many.
+    pub fn memory_sold(self, card_bytes: u64) -> u64 {
+        let bytes =
+            u128::from(card_bytes) * u128::from(self.memory_percent) / u128::from(ALL_OF_A_CARD);
+        u64::try_from(bytes).unwrap_or(u64::MAX)
+    }
+
+    /// Bytes that a single share of such a card may have.
+    pub fn most_memory(self, card_bytes: u64) -> u64 {
+        self.memory_sold(card_bytes).min(card_bytes)
+    }
+
+    /// Whether shares may have to leave their card for others.
+    pub fn sells_beyond(self) -> bool {
+        self.memory_percent > ALL_OF_A_CARD
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_is_never_larger_than_its_card() {
+        for (memory_percent, sold, most, beyond) in
+            [(50, 40, 40, false), (100, 80, 80, false), (150, 120, 80, true)]
+        {
+            let terms = CardTerms { memory_percent, ..CardTerms::default() };
+            assert_eq!((terms.memory_sold(80), terms.most_memory(80)), (sold, most));
+            assert_eq!(terms.sells_beyond(), beyond);
+        }
+        let most = CardTerms { memory_percent: u32::MAX, ..CardTerms::default() };
+        assert_eq!(most.memory_sold(u64::MAX), u64::MAX);
+    }
+}
