@@ -26,6 +26,8 @@ const (
 	plugin = "../../deploy/kubernetes-plugin"
 	// withMetrics is the base with metrics beside it.
 	withMetrics = "../../deploy/kubernetes-metrics"
+	// withGates is the base without the policy for HAMi's pods.
+	withGates = "../../deploy/kubernetes-1.34"
 	// newest is the version of the cluster, where nothing else is said.
 	newest = "v1.36.3"
 )
@@ -123,11 +125,15 @@ func TestChartIsSound(t *testing.T) {
 	}
 }
 
-// TestChartIsTheBase: with its default values the chart makes the objects of the kustomization, and those of the ones with metrics or the
-// plugin where they are asked for.
+// TestChartIsTheBase: with its default values the chart makes the objects of the kustomization, and those of the ones with metrics, without
+// the policy for HAMi's pods or with the plugin where they are asked for. The namespace alone it leaves to who installs it.
 func TestChartIsTheBase(t *testing.T) {
 	same(t, base, newest, nil)
 	same(t, withMetrics, newest, map[string]any{"metrics": true})
+	for _, version := range []string{"v1.34.2+k3s1", "v1.35.0"} {
+		same(t, withGates, version, map[string]any{"allowGates": true, "hami": false})
+	}
+	same(t, withGates, newest, map[string]any{"hami": false})
 	same(t, plugin, "v1.28.4", map[string]any{"plugin": map[string]any{"enabled": true}})
 }
 
@@ -183,8 +189,96 @@ func TestPluginTakesTheAgentsPlace(t *testing.T) {
 			t.Errorf("the size %v was taken", size)
 		}
 	}
-	if _, err := chartedFor(t, "v1.33.5", nil); err == nil || !strings.Contains(err.Error(), "plugin.enabled=true") {
-		t.Errorf("an old cluster without the plugin: %v", err)
+	with := of()
+	with["metrics"] = true
+	if _, err := charted(t, with); err == nil || !strings.Contains(err.Error(), "serves none") {
+		t.Errorf("metrics of the plugin: %v", err)
+	}
+}
+
+// TestOldClustersAreToldTheWay: what a version lacks is refused, and each way out is named.
+func TestOldClustersAreToldTheWay(t *testing.T) {
+	gates := map[string]any{"allowGates": true}
+	for _, one := range []struct {
+		version string
+		values  map[string]any
+		words   []string
+	}{
+		{"v1.33.5", nil, []string{"plugin.enabled=true"}},
+		{"v1.33.5", gates, []string{"plugin.enabled=true"}},
+		{"v1.34.2", nil, []string{"plugin.enabled=true", "allowGates=true", "hami=false", "DRAConsumableCapacity"}},
+		{"v1.35.0-gke.100", nil, []string{"allowGates=true"}},
+		{"v1.35.0", gates, []string{"hami=false"}},
+	} {
+		_, err := chartedFor(t, one.version, one.values)
+		for _, word := range one.words {
+			if err == nil || !strings.Contains(err.Error(), word) {
+				t.Errorf("%s, %v: %v, and no %s", one.version, one.values, err, word)
+			}
+		}
+	}
+}
+
+// TestPodsAreSetUp: arguments are appended, the kubelet's directory is moved everywhere, and pods have the secrets and tolerations that
+// are named.
+func TestPodsAreSetUp(t *testing.T) {
+	secrets, taints := []any{map[string]any{"name": "registry"}}, []any{map[string]any{"key": "team", "operator": "Exists"}}
+	for _, one := range []struct {
+		name   string
+		values map[string]any
+		parts  []string
+	}{
+		{
+			"DaemonSet divvy-agent", map[string]any{"agent": map[string]any{"args": []any{"--memory-percent=150"}}, "metrics": true},
+			[]string{
+				"args:[--kubelet-root=/data/kubelet --pod-resources=/data/kubelet/pod-resources/kubelet.sock --memory-percent=150]",
+				"agent --ready --kubelet-root=/data/kubelet]", "path:/data/kubelet/plugins_registry", "mountPath:/data/kubelet/plugins ",
+				"path:/data/kubelet/pod-resources", "tolerations:[map[key:team operator:Exists]]",
+			},
+		},
+		{
+			"DaemonSet divvy-plugin",
+			map[string]any{"plugin": map[string]any{"enabled": true, "sizes": []any{"8g-30c"}, "args": []any{"--give-by=mounts"}}},
+			[]string{
+				"args:[--kubelet-root=/data/kubelet --size=8g-30c --give-by=mounts]", "path:/data/kubelet/device-plugins",
+				"mountPath:/data/kubelet/pod-resources", "tolerations:[map[key:team operator:Exists]]",
+			},
+		},
+		{
+			"Deployment divvy-controller", map[string]any{"controller": map[string]any{"args": []any{"--json"}}},
+			[]string{"args:[--json]"},
+		},
+	} {
+		one.values["kubeletRoot"], one.values["imagePullSecrets"], one.values["tolerations"] = "/data/kubelet", secrets, taints
+		made, err := charted(t, one.values)
+		if err != nil {
+			t.Fatal(err)
+		}
+		set := fmt.Sprint(made[one.name].Object)
+		for _, part := range append(one.parts, "imagePullSecrets:[map[name:registry]]") {
+			if !strings.Contains(set, part) {
+				t.Errorf("no %s in %s", part, set)
+			}
+		}
+		if strings.Contains(set, "/var/lib/kubelet") {
+			t.Errorf("the usual directory is in %s", set)
+		}
+	}
+	for _, bad := range []map[string]any{
+		{"kubeletRoot": "var/lib/kubelet"}, {"kubeletRoot": "/data/kubelet/"},
+		{"agent": map[string]any{"args": []any{"slots=8"}}}, {"imagePullSecrets": []any{"registry"}},
+	} {
+		if _, err := charted(t, bad); err == nil {
+			t.Errorf("%v was taken", bad)
+		}
+	}
+	// Helm merges maps: a label goes by null.
+	made, err := charted(t, map[string]any{"nodeSelector": map[string]any{"nvidia.com/gpu.present": nil, "gpu": "yes"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if set := fmt.Sprint(made["DaemonSet divvy-agent"].Object); !strings.Contains(set, "nodeSelector:map[gpu:yes]") {
+		t.Errorf("the selector's label stays: %s", set)
 	}
 }
 
