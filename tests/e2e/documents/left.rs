@@ -38,8 +38,19 @@ pub(crate) const LEFT: &[Left] = &[
     left("docs/guide/install.md", &["cargo xtask release"], "cargo xtask test release"),
     left(
         "docs/guide/kubernetes.md",
-        &["cargo xtask release", "skopeo", "kubectl"],
-        "needs a registry and a cluster; cargo xtask test kube applies the same objects",
+        &["kubectl"],
+        "needs a cluster; cargo xtask test kube applies the same objects",
+    ),
+    left(
+        "docs/guide/kubernetes-install.md",
+        &["nvidia-ctk", "cargo xtask release", "skopeo", "kubectl", "helm"],
+        "needs a card, a registry and a cluster; cargo xtask test kube applies the same objects",
+    ),
+    left("docs/guide/kubernetes-operate.md", &["kubectl", "POD="], "needs a cluster of machines"),
+    left(
+        "docs/guide/kubernetes-hami.md",
+        &["kubectl", "divvy kube convert", "helm"],
+        "needs a cluster of machines in which HAMi runs",
     ),
     left(
         "docs/guide/kubernetes-agent.md",
@@ -59,7 +70,7 @@ pub(crate) const LEFT: &[Left] = &[
     left("docs/guide/kubernetes-pods.md", &["chcon"], "needs SELinux; pods/odd.rs gives labels"),
     left(
         "docs/guide/kubernetes-plugin.md",
-        &["NODE_NAME=n1 divvy kube plugin", "kubectl"],
+        &["NODE_NAME=n1 divvy kube plugin", "kubectl", "helm"],
         "needs a kubelet; cargo xtask test kube, crates/kube/tests/plugin.rs",
     ),
     left("docs/guide/kubernetes-resize.md", &["kubectl"], "cargo xtask test kube does the same"),
