@@ -49,7 +49,7 @@ pub(crate) const LEFT: &[Left] = &[
     left("docs/guide/kubernetes-operate.md", &["kubectl", "POD="], "needs a cluster of machines"),
     left(
         "docs/guide/kubernetes-hami.md",
-        &["kubectl", "divvy kube convert", "helm"],
+        &["kubectl", "divvy kube convert"],
         "needs a cluster of machines in which HAMi runs",
     ),
     left(
