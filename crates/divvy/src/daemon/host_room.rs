@@ -1,5 +1,6 @@
-//! Room of the host for copies of device memory: what the machine, this daemon's control group and those of the tenants can
-//! still give, with the copies that are there, and how much of it devices have promised.
+//! Room of the host for copies of device memory: what the machine and the tenants' control groups can still give, with the copies that
+//! are there, and how much of it devices have promised. The daemon's own group does not count, for the copies are the tenants'; a
+//! tenant in another container sees its own, and lets nothing go that it has no room for.
 //!
 //! Promises: looked at no more than once in [`LOOK_NS`]; what cannot be read of the machine is no room; what a process
 //! says of its copies counts as far as it has so much memory. Where not every tenant can keep all that may have to leave of it,
@@ -35,7 +36,7 @@ pub(super) struct HostRoom {
     /// No more than so much is promised.
     most_bytes: u64,
     looked_ns: u64,
-    /// First the machine with this daemon's own groups, then groups of tenants.
+    /// First the machine, then groups of tenants.
     places: Vec<Place>,
     /// Tenants by arrival, and the places they are in, a bit for each.
     tenants: Vec<(u64, u64)>,
@@ -87,7 +88,7 @@ impl HostRoom {
             return;
         }
         self.looked_ns = now_ns;
-        let bytes = host_memory::room(std::iter::once(std::process::id())).unwrap_or(0);
+        let bytes = host_memory::machine_room().unwrap_or(0);
         let before = std::mem::take(&mut self.places);
         self.places.push(Place::new(PathBuf::new(), bytes, &before));
         self.tenants.clear();

@@ -19,6 +19,7 @@ pub(crate) mod env;
 mod errno;
 pub(crate) mod fork;
 pub(crate) mod host_piece;
+mod host_room;
 pub(crate) mod image;
 mod kernel;
 pub(crate) mod layout;
