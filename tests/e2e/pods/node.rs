@@ -188,6 +188,7 @@ pub(crate) fn claim(uid: &str, gib: u64) -> AllocatedClaim {
         share_id: Some(format!("share-{uid}")),
         memory_bytes: gib << 30,
         cores_percent: 50,
+        offer: None,
     };
     AllocatedClaim {
         uid: uid.to_owned(),

@@ -30,6 +30,7 @@ fn core(root: &Root) -> PrepareCore<DaemonSocket> {
 
 fn claim(uid: &str, memory_bytes: u64) -> AllocatedClaim {
     let share = |gpu_uuid: &str, share_id: &str| AllocatedShare {
+        offer: None,
         request: "gpu".to_owned(),
         pool: "node".to_owned(),
         device: "gpu-0".to_owned(),

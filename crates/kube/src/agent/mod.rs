@@ -20,7 +20,7 @@ use tokio::sync::watch;
 pub(crate) use self::args::AgentArgs;
 pub(crate) use self::node::{NodeArgs, enforces};
 pub(crate) use self::ready::{AgentAnswer, ask as ask_ready};
-use crate::cards::{CardBook, CardHealth, CardWatch, NodeCard, NodeCards};
+use crate::cards::{CardBook, CardHealth, CardTerms, CardWatch, NodeCard, NodeCards};
 use crate::cluster::{
     ClaimSource, Cluster, ClusterState, KubeClaims, SizeTask, connect, tell_claims,
 };
@@ -85,7 +85,7 @@ async fn serve(args: &AgentArgs, sockets: &KubeletSockets) -> Result<(), ServeFa
         let (cluster, task) = Cluster::new(client.clone(), args.cluster(node), book.clone());
         tokio::spawn(watch.run());
         tokio::spawn(task.run());
-        tokio::spawn(book_cards(book.clone(), cards_tx));
+        tokio::spawn(book_cards(book.clone(), args.node.terms(), cards_tx));
         tokio::spawn(tell_state(cluster.state.clone(), state.clone(), log.clone()));
         beside = Some((cluster.clone(), book));
         plugin.under(cluster)
@@ -117,9 +117,13 @@ async fn serve(args: &AgentArgs, sockets: &KubeletSockets) -> Result<(), ServeFa
 }
 
 /// Tells of the cards in the book, with each look at them.
-async fn book_cards(mut book: watch::Receiver<CardBook>, cards_tx: watch::Sender<NodeCards>) {
+async fn book_cards(
+    mut book: watch::Receiver<CardBook>,
+    terms: CardTerms,
+    cards_tx: watch::Sender<NodeCards>,
+) {
     while book.changed().await.is_ok() {
-        let cards = book.borrow_and_update().health();
+        let cards = book.borrow_and_update().cards(terms);
         if cards.checked.is_some() {
             cards_tx.send_replace(cards);
         }
@@ -156,6 +160,7 @@ async fn tell_cards(named: Vec<(String, String)>, cards_tx: watch::Sender<NodeCa
         gpu_uuid,
         health: CardHealth::Unknown,
         message: "named by --card, not looked at".to_owned(),
+        offer: None,
     };
     let cards: Vec<_> = named.into_iter().map(card).collect();
     loop {

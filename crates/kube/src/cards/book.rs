@@ -7,6 +7,7 @@ use std::time::SystemTime;
 
 use super::answer::{ToldCard, ToldCards};
 use super::health::{CardHealth, NodeCard, NodeCards};
+use super::terms::CardTerms;
 
 /// Beginning of a UUID, and of the name of its device.
 const PREFIXES: [(&str, &str); 2] = [("GPU-", "gpu-"), ("MIG-", "mig-")];
@@ -160,13 +161,14 @@ impl CardBook {
         });
     }
 
-    /// Health of all devices, for the kubelet.
-    pub fn health(&self) -> NodeCards {
+    /// All devices, with their health for the kubelet and what they have to give on these terms.
+    pub fn cards(&self, terms: CardTerms) -> NodeCards {
         let card = |device: &BookedDevice| NodeCard {
             device: device.name.clone(),
             gpu_uuid: device.uuid.clone(),
             health: device.health,
             message: device.message.clone(),
+            offer: terms.offer(device.memory_bytes),
         };
         NodeCards {
             cards: self.devices.iter().map(card).collect(),

@@ -4,6 +4,8 @@ use std::time::SystemTime;
 
 use serde::Deserialize;
 
+use crate::prepare::CardOffer;
+
 /// Health of a card, as the daemon says it too. A word that is not known says nothing for the card, and nothing against it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -29,6 +31,8 @@ pub struct NodeCard {
     pub health: CardHealth,
     /// The same for people; may be empty.
     pub message: String,
+    /// What it has to give; none where that is not known.
+    pub offer: Option<CardOffer>,
 }
 
 /// Cards of the node, sent with each look at them, changed or not.

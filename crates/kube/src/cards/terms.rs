@@ -3,6 +3,8 @@
 //! Above [`ALL_OF_A_CARD`] more memory is sold than there is: then each share must be able to leave its card, or the last ones find
 //! no room that they have claimed. A single share is never larger than its card.
 
+use crate::prepare::CardOffer;
+
 /// Shares that may be on a card at a time, where nobody says otherwise.
 pub const SLOTS: u32 = 16;
 /// Percent of a card's memory that is all of it.
@@ -29,6 +31,12 @@ impl CardTerms {
         let bytes =
             u128::from(card_bytes) * u128::from(self.memory_percent) / u128::from(ALL_OF_A_CARD);
         u64::try_from(bytes).unwrap_or(u64::MAX)
+    }
+
+    /// Offer of a card of so many bytes; none where they are not known.
+    pub fn offer(self, card_bytes: u64) -> Option<CardOffer> {
+        let memory_bytes = self.memory_sold(card_bytes);
+        (card_bytes > 0).then_some(CardOffer { memory_bytes, slots: self.slots })
     }
 
     /// Bytes that a single share of such a card may have.

@@ -66,6 +66,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::super::health::CardHealth;
+    use super::super::terms::CardTerms;
     use super::*;
 
     /// A daemon that answers so many questions, each with the next of these, and is gone then.
@@ -117,7 +118,7 @@ mod tests {
         let away = wait(&|book| book.doubt.is_some()).await;
         assert_eq!((away.devices.len(), away.devices[0].health), (1, CardHealth::Unknown));
         assert!(away.devices[0].message.contains("no daemon answers at"), "{away:?}");
-        assert_eq!(away.health().cards[0].gpu_uuid, "GPU-1");
+        assert_eq!(away.cards(CardTerms::default()).cards[0].gpu_uuid, "GPU-1");
 
         let told = json!({ "cards": { "cards": [card("GPU-1"), card("GPU-2")] } });
         let served = daemon(&path, vec![told]);

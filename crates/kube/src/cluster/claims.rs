@@ -10,6 +10,7 @@ use k8s_openapi::api::resource::v1::{
     DeviceAllocationConfiguration, DeviceRequestAllocationResult, ResourceClaim,
 };
 
+use crate::cards::NodeCard;
 use crate::prepare::{
     AllocatedClaim, AllocatedShare, DriverConfig, ParametersOf, PrepareError, PrepareReason,
 };
@@ -89,16 +90,16 @@ fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// The part of a claim that is `driver`'s, if it is the claim of this UID. `uuid_of` knows the cards of the node's `pool`.
+/// The part of a claim that is `driver`'s, if it is the claim of this UID. `card_of` knows the cards of the node's `pool`.
 ///
 /// # Errors
-/// [`PrepareReason::ClaimChanged`], [`PrepareReason::BadClaim`], and those of `uuid_of`.
+/// [`PrepareReason::ClaimChanged`], [`PrepareReason::BadClaim`], and those of `card_of`.
 pub fn allocated(
     claim: &ResourceClaim,
     uid: &str,
     driver: &str,
     pool: &str,
-    uuid_of: impl Fn(&str) -> Result<String, PrepareError>,
+    card_of: impl Fn(&str) -> Result<NodeCard, PrepareError>,
 ) -> Result<AllocatedClaim, PrepareError> {
     let text = |it: &Option<String>| it.clone().unwrap_or_default();
     let (namespace, name) = (text(&claim.metadata.namespace), text(&claim.metadata.name));
@@ -120,7 +121,7 @@ pub fn allocated(
     let shares = results.iter().filter(|result| result.driver == driver);
     Ok(AllocatedClaim {
         uid: found,
-        shares: shares.map(|result| share(result, pool, &uuid_of)).collect::<Result<_, _>>()?,
+        shares: shares.map(|result| share(result, pool, &card_of)).collect::<Result<_, _>>()?,
         config: config.iter().filter_map(|config| parameters(config, driver)).collect(),
         namespace,
         name,
@@ -130,7 +131,7 @@ pub fn allocated(
 fn share(
     result: &DeviceRequestAllocationResult,
     pool: &str,
-    uuid_of: &impl Fn(&str) -> Result<String, PrepareError>,
+    card_of: &impl Fn(&str) -> Result<NodeCard, PrepareError>,
 ) -> Result<AllocatedShare, PrepareError> {
     let request = &result.request;
     let bad = |why: String| {
@@ -155,14 +156,16 @@ fn share(
             .map_err(|why| bad(format!("consumedCapacity {name} {} {why}", quantity.0)))
     };
     let (memory_bytes, cores) = (consumed("memory")?, consumed("cores")?);
+    let NodeCard { gpu_uuid, offer, .. } = card_of(&result.device)?;
     Ok(AllocatedShare {
         request: request.clone(),
         pool: result.pool.clone(),
         device: result.device.clone(),
-        gpu_uuid: uuid_of(&result.device)?,
+        gpu_uuid,
         share_id: result.share_id.clone(),
         memory_bytes,
         cores_percent: u32::try_from(cores).unwrap_or(u32::MAX),
+        offer,
     })
 }
 
@@ -185,7 +188,7 @@ mod tests {
     fn read(claim: &Value) -> Result<AllocatedClaim, PrepareError> {
         let claim: ResourceClaim = serde_json::from_value(claim.clone()).unwrap();
         allocated(&claim, "uid-1", DRIVER, "node", |device| match device {
-            "gpu-0" => Ok("GPU-0".to_owned()),
+            "gpu-0" => Ok(NodeCard { gpu_uuid: "GPU-0".to_owned(), ..NodeCard::default() }),
             _ => Err(PrepareError::new(PrepareReason::UnknownCard, device)),
         })
     }
@@ -221,6 +224,7 @@ mod tests {
             share_id: Some("s".to_owned()),
             memory_bytes: 8 << 30,
             cores_percent: 30,
+            offer: None,
         };
         assert_eq!((&*read.uid, &*read.namespace, &*read.name), ("uid-1", "team", "train"));
         assert_eq!(read.shares, [share]);

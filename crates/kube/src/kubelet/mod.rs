@@ -13,6 +13,7 @@
 
 mod authority;
 mod dra;
+mod gone;
 mod health;
 mod hpack;
 mod paths;

@@ -16,7 +16,7 @@ use crate::cluster::{ClaimSource, Cluster, ClusterEvent, EventObject, allocated}
 use crate::event::EventLog;
 use crate::prepare::{
     AllocatedClaim, HostDisk, NodeDaemon, NodeDisk, PrepareCore, PrepareError, PrepareReason,
-    PreparedShare,
+    PreparedClaim, PreparedShare,
 };
 
 /// Time for one call. The kubelet gives it 45 seconds.
@@ -102,6 +102,10 @@ where
         Self { patience, ..self }
     }
 
+    pub(super) fn claims(&self) -> &Arc<S> {
+        &self.claims
+    }
+
     pub(super) fn driver(&self) -> &str {
         &self.driver
     }
@@ -149,7 +153,13 @@ where
         let good: Vec<_> = read.iter().filter_map(|claim| claim.as_ref().ok().cloned()).collect();
         let mut done = Ok(Vec::new());
         if !good.is_empty() {
+            let again = good.clone();
             done = self.in_turn(deadline, move |core| core.prepare(&good)).await;
+            if done.as_ref().is_ok_and(|answers| answers.iter().any(is_full))
+                && self.take_back_gone(deadline).await > 0
+            {
+                done = self.in_turn(deadline, move |core| core.prepare(&again)).await;
+            }
             self.changed();
         }
         let mut done = done.map(Vec::into_iter);
@@ -225,14 +235,15 @@ where
             let Ok((at, got)) = one else { continue };
             let Some((name, place)) = names.get(at).zip(read.get_mut(at)) else { continue };
             *place = got.and_then(|claim| {
-                let uuid_of = |device: &str| self.uuid_of(device);
-                allocated(&claim, &name.uid, &self.driver, &self.pool, uuid_of)
+                let card_of = |device: &str| self.usable(device);
+                allocated(&claim, &name.uid, &self.driver, &self.pool, card_of)
             });
         }
         read
     }
 
-    fn uuid_of(&self, device: &str) -> Result<String, PrepareError> {
+    /// The card that is this device, where it may be used.
+    fn usable(&self, device: &str) -> Result<NodeCard, PrepareError> {
         let card = self.card(device)?;
         if let Some(cluster) = &self.cluster {
             let verdict = cluster.verdict.borrow().check(&card.gpu_uuid);
@@ -241,7 +252,7 @@ where
                 PrepareError::new(PrepareReason::NodeRefused, words)
             })?;
         }
-        Ok(card.gpu_uuid)
+        Ok(card)
     }
 
     /// The card that is this device.
@@ -292,6 +303,10 @@ where
         let ms = begun.elapsed().as_millis();
         self.log.say(&format!("{done} claim {namespace}/{name} ({uid}) in {ms} ms: {words}"));
     }
+}
+
+fn is_full(answer: &PreparedClaim) -> bool {
+    matches!(&answer.result, Err(error) if error.reason == PrepareReason::CardFull)
 }
 
 fn cards_of(shares: &[PreparedShare]) -> String {

@@ -42,8 +42,8 @@ where
     ) -> Result<ResizedClaim, ResizeFailure> {
         let uid = claim.metadata.uid.clone().unwrap_or_default();
         // A card that must not be used any more still has the pods that it had.
-        let uuid_of = |device: &str| self.card(device).map(|card| card.gpu_uuid);
-        let claim = allocated(&claim, &uid, self.driver(), self.pool(), uuid_of)?;
+        let card_of = |device: &str| self.card(device);
+        let claim = allocated(&claim, &uid, self.driver(), self.pool(), card_of)?;
         let deadline = Instant::now() + self.patience();
         self.in_turn(deadline, move |core| core.resize(&claim, size.as_ref())).await?
     }

@@ -34,6 +34,17 @@ pub struct AllocatedShare {
     pub memory_bytes: u64,
     /// Percent of the card's time.
     pub cores_percent: u32,
+    /// What the card has to give to all claims; none where that is not known, and not checked.
+    pub offer: Option<CardOffer>,
+}
+
+/// Things that a card has to give to all claims together, beside all of its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CardOffer {
+    /// Bytes of memory.
+    pub memory_bytes: u64,
+    /// Shares at a time.
+    pub slots: u32,
 }
 
 /// Source of parameters.

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::ids;
+use super::room::TakenPart;
 use super::size::ClaimSize;
 
 /// Version of the file.
@@ -44,6 +45,9 @@ pub(super) struct ClaimLine {
     /// Size of its shares, where another than claimed was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) size: Option<ClaimSize>,
+    /// Parts that it has of cards, by their UUIDs; nothing where it was found.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) taken: BTreeMap<String, TakenPart>,
     /// Request and cards of its tenants, by their ids; nothing of those that were found.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) tenants: BTreeMap<String, TenantLine>,

@@ -12,6 +12,7 @@ use super::ids;
 use super::lock::CheckpointLock;
 use super::plan::{self, ClaimPlan, PlannedTenant};
 use super::reason::{PrepareError, PrepareReason};
+use super::room;
 use super::selinux::{self, LabelUse};
 use super::settings::PreloadBy;
 use super::size::ClaimSize;
@@ -247,6 +248,11 @@ impl<D: NodeDaemon, K: NodeDisk> PrepareCore<D, K> {
     ) -> Result<OpenCheckpoint, PrepareError> {
         let mut open = self.open()?;
         for (claim, answer) in claims.iter().zip(plans) {
+            if answer.is_ok()
+                && let Err(error) = room::check(&open.now, claim)
+            {
+                *answer = Err(error);
+            }
             let Ok(plan) = &*answer else { continue };
             let line = open.now.claims.entry(claim.uid.clone()).or_default();
             // One of another allocation may not fit.
@@ -256,6 +262,7 @@ impl<D: NodeDaemon, K: NodeDisk> PrepareCore<D, K> {
             line.removing = false;
             line.ids.extend(plan.values().map(|tenant| tenant.id.clone()));
             line.shares = claim.shares.iter().filter_map(|share| share.share_id.clone()).collect();
+            line.taken = room::taken(claim);
             line.tenants = plan.iter().map(|(request, tenant)| known(request, tenant)).collect();
             if line.size.is_some() {
                 *answer = self.plan(claim, line.size.as_ref());

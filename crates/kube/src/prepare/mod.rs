@@ -36,11 +36,13 @@ mod core;
 mod daemon;
 mod disk;
 mod held;
+mod idle;
 mod ids;
 mod lock;
 mod plan;
 mod reason;
 mod resize;
+mod room;
 mod selinux;
 mod settings;
 mod size;
@@ -49,7 +51,7 @@ mod spec;
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub use self::allocated::{AllocatedClaim, AllocatedShare, DriverConfig, ParametersOf};
+pub use self::allocated::{AllocatedClaim, AllocatedShare, CardOffer, DriverConfig, ParametersOf};
 pub use self::core::{PrepareCore, PreparedClaim, PreparedShare, Unprepared};
 pub use self::daemon::{CardLimits, DaemonError, NodeDaemon, NodeTenantLimits};
 pub use self::disk::{HostDisk, NodeDisk};

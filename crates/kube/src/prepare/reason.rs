@@ -29,6 +29,8 @@ pub enum PrepareReason {
     DaemonUnreachable,
     /// A card that this node does not have.
     UnknownCard,
+    /// A card of which the node's other claims leave less than was allocated.
+    CardFull,
     /// A claim that is gone, another of the same name, or not allocated.
     ClaimChanged,
     /// A node, or a card of it, that must not be used.
@@ -92,6 +94,11 @@ impl PrepareReason {
             Self::UnknownCard,
             "unknown-card",
             "the allocated device is none of this node's cards: look at its ResourceSlice, delete the claim",
+        ),
+        (
+            Self::CardFull,
+            "card-full",
+            "the node's other claims leave less of the card than was allocated: asked again until they have ended",
         ),
         (
             Self::ClaimChanged,

@@ -197,3 +197,42 @@ async fn a_node_that_must_not_be_used_has_no_claim_prepared_and_says_so_on_it() 
     assert_eq!((&*given["uid-1"].error, node.daemon.ids().len()), ("", 1));
     agent.terminate().await;
 }
+
+#[tokio::test]
+async fn a_card_that_was_given_away_twice_is_full_until_the_others_end() {
+    let node = KubeletNode::new("full");
+    for number in 1..=4 {
+        node.allocate(&format!("train-{number}"), &format!("uid-{number}"));
+    }
+    let agent = node.agent(None).await;
+    let mut kubelet = FakeKubelet::at(&agent.sockets.service).await;
+    let all =
+        [("train-1", "uid-1"), ("train-2", "uid-2"), ("train-3", "uid-3"), ("train-4", "uid-4")];
+    // 30 % each: of two schedulers one has allocated the fourth. In one batch or one after the other.
+    let answers = kubelet.prepare(&all).await;
+    let full: Vec<_> = all.iter().filter(|(_, uid)| word(&answers, uid) == "card-full").collect();
+    assert_eq!(full, [&all[3]], "{answers:?}");
+    assert!(answers["uid-4"].error.contains("cores 10"), "{}", answers["uid-4"].error);
+    assert_eq!(node.daemon.ids().len(), 3);
+    assert_eq!(word(&kubelet.prepare(&all[3..]).await, "uid-4"), "card-full");
+    assert_eq!(kubelet.prepare(&all[..3]).await["uid-1"].error, "", "what is there stays");
+
+    kubelet.unprepare(&all[1..2]).await;
+    assert_eq!(kubelet.prepare(&all[3..]).await["uid-4"].error, "");
+    assert_eq!(word(&kubelet.prepare(&all[1..2]).await, "uid-2"), "card-full");
+
+    // A kubelet that has lost its state, whose claims are gone or not allocated any more, takes nothing back. A program that
+    // runs keeps its share.
+    node.daemon.held_bytes.store(1, SeqCst);
+    node.claims.claims.lock().unwrap().remove("team/train-1");
+    assert_eq!(word(&kubelet.prepare(&all[1..2]).await, "uid-2"), "card-full");
+    node.daemon.held_bytes.store(0, SeqCst);
+    assert_eq!(kubelet.prepare(&all[1..2]).await["uid-2"].error, "");
+    assert_eq!(node.daemon.ids().len(), 3);
+    let told = node.log.lines();
+    assert!(
+        told.iter().any(|line| line.starts_with("took back claim team/train-1 (uid-1)")),
+        "{told:?}"
+    );
+    agent.terminate().await;
+}

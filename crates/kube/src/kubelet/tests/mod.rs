@@ -22,7 +22,7 @@ use super::wire::dra_v1::{self, NodePrepareResourceResponse};
 use super::wire::registration::registration_client::RegistrationClient;
 use super::wire::registration::{InfoRequest, PluginInfo, RegistrationStatus};
 use super::{AgentState, KubeletSockets, NodePlugin, serve};
-use crate::cards::{CardHealth, NodeCard, NodeCards};
+use crate::cards::{CardHealth, CardTerms, NodeCard, NodeCards};
 use crate::cluster::{ClaimSource, Cluster};
 use crate::event::EventLog;
 use crate::prepare::{
@@ -62,6 +62,8 @@ struct FakeTenantDaemon {
     /// Whether none answers, and how long a call takes until then.
     is_away: Arc<AtomicU64>,
     stuck_ms: Arc<AtomicU64>,
+    /// Memory that each tenant holds.
+    held_bytes: Arc<AtomicU64>,
 }
 
 impl FakeTenantDaemon {
@@ -90,7 +92,8 @@ impl NodeDaemon for FakeTenantDaemon {
     }
 
     fn held(&self, _: &str) -> Result<BTreeMap<String, u64>, DaemonError> {
-        self.asked().map(|()| BTreeMap::new())
+        let held = self.held_bytes.load(SeqCst);
+        self.asked().map(|()| BTreeMap::from([(UUID.to_owned(), held)]))
     }
 
     fn remove(&self, id: &str) -> Result<(), DaemonError> {
@@ -135,6 +138,7 @@ impl KubeletNode {
             gpu_uuid: UUID.to_owned(),
             health: CardHealth::Healthy,
             message: String::new(),
+            offer: CardTerms::default().offer(80 << 30),
         };
         let cards = NodeCards { cards: vec![card], checked: Some(SystemTime::now()) };
         Self {

@@ -319,6 +319,7 @@ pub(crate) fn share(request: &str, gpu_uuid: &str, share_id: &str) -> AllocatedS
         share_id: Some(share_id.to_owned()),
         memory_bytes: 8 << 30,
         cores_percent: 30,
+        offer: None,
     }
 }
 

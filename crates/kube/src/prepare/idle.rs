@@ -1,0 +1,26 @@
+//! Claims that nobody asks for any more: taken back where no program holds memory of a card.
+//!
+//! Does not know whether a claim is gone; whoever asks does.
+
+use super::core::{PrepareCore, Unprepared};
+use super::daemon::{DaemonError, NodeDaemon};
+use super::disk::NodeDisk;
+use super::held::HeldClaim;
+
+impl<D: NodeDaemon, K: NodeDisk> PrepareCore<D, K> {
+    /// Takes those of these claims back of which no program holds memory; which they were. A daemon that does not answer knows of none.
+    pub fn unprepare_idle(&self, claims: &[HeldClaim]) -> Vec<HeldClaim> {
+        let is_idle = |claim: &&HeldClaim| {
+            claim.tenants.iter().all(|tenant| match self.daemon.held(&tenant.id) {
+                Ok(held) => held.values().all(|bytes| *bytes == 0),
+                Err(DaemonError::Refused { code, .. }) => code == "unknown-tenant",
+                Err(DaemonError::Unreachable(_)) => false,
+            })
+        };
+        let idle: Vec<HeldClaim> = claims.iter().filter(is_idle).cloned().collect();
+        let uids: Vec<String> = idle.iter().map(|claim| claim.uid.clone()).collect();
+        let taken = self.unprepare(&uids);
+        let is_taken = |(_, answer): &(HeldClaim, Unprepared)| answer.result.is_ok();
+        idle.into_iter().zip(taken).filter(is_taken).map(|(claim, _)| claim).collect()
+    }
+}
