@@ -144,9 +144,12 @@ func (churn *Churn) startServer(t *testing.T) {
 	churn.front.lead(at.Host)
 }
 
+// A scheduler's successor waits for its lease: two that write at once would give away a card twice. That is a second here, which is
+// longer than what the first has under way takes.
 func (churn *Churn) restartScheduler(t *testing.T) {
 	if churn.stopScheduler != nil {
 		churn.stopScheduler()
+		time.Sleep(time.Second)
 	}
 	ctx, cancel := context.WithCancel(churn.Context)
 	churn.stopScheduler = cancel
