@@ -35,6 +35,7 @@ mod note;
 mod offers;
 mod plugin;
 mod pod;
+mod policy;
 pub mod prepare;
 mod quantity;
 mod request;

@@ -10,12 +10,9 @@ use serde::Serialize;
 use crate::claim::{self, Ask, Templates};
 use crate::keys::{self, Fate, Place};
 use crate::note::{Code, Notes};
-use crate::request::{self, PodWide, Request};
+use crate::policy::{self, RUNTIME_CLASS, SCHEDULER};
+use crate::request::{self, PodWide};
 use crate::yaml::Node;
-
-/// The scheduler that HAMi's webhook names, and the runtime class of NVIDIA's.
-const SCHEDULER: &str = "hami-scheduler";
-const RUNTIME_CLASS: &str = "nvidia";
 
 /// One container's share, for the report.
 #[derive(Clone, Debug, Serialize)]
@@ -37,7 +34,7 @@ pub(crate) struct Pod {
     pub(crate) templates: Vec<Node>,
     /// Whether anything of HAMi's was in it.
     pub(crate) is_hami: bool,
-    /// Whether the in-cluster policy understands it as it is.
+    /// Whether the policy of the cluster makes the same of it.
     pub(crate) is_unchanged: bool,
 }
 
@@ -60,21 +57,21 @@ pub(crate) fn convert(
         for (at, container) in containers.items_mut().iter_mut().enumerate() {
             let name = container.get("name").and_then(Node::text).unwrap_or("?").to_owned();
             notes.container = Some(name.clone());
-            if let Some(request) = request::take(container, &wide, card_mib, notes) {
+            if let Some(ask) = request::take(container, &wide, card_mib, notes) {
                 let is_sidecar = container.get("restartPolicy").is_some();
                 let line = container.line;
-                shares.push(Found { list, at, line, name, is_sidecar, request });
+                shares.push(Found { list, at, line, name, is_sidecar, ask });
             }
         }
     }
     notes.container = None;
     let has_claims = !shares.is_empty();
     misplaced(&before, has_claims, first_note, notes);
-    found.is_unchanged = matches!(&shares[..], [one] if one.list == "containers" && one.at < 10 && one.request.is_plain);
+    found.is_unchanged =
+        matches!(&shares[..], [one] if policy::ask(&before).as_ref() == Some(&one.ask));
     claims(spec, shares, namespace, templates, &mut found, notes);
     scheduling(spec, has_claims, notes);
     found.is_hami = before != *pod;
-    found.is_unchanged &= is_bare(&before);
     found
 }
 
@@ -86,18 +83,7 @@ struct Found {
     line: usize,
     name: String,
     is_sidecar: bool,
-    request: Request,
-}
-
-/// Whether a pod has nothing of HAMi's outside its containers, whose resources the in-cluster policy reads.
-fn is_bare(pod: &Node) -> bool {
-    let marks =
-        ["annotations", "labels"].into_iter().filter_map(|part| pod.at(&["metadata", part]));
-    let is_marked = marks
-        .flat_map(Node::entries)
-        .any(|it| keys::find(Place::Annotation, &it.key.text).is_some());
-    let names = |key: &str, value: &str| pod.at(&["spec", key]).and_then(Node::text) == Some(value);
-    !is_marked && !names("schedulerName", SCHEDULER) && !names("runtimeClassName", RUNTIME_CLASS)
+    ask: Ask,
 }
 
 /// Takes annotations and labels of HAMi's out of a pod: what they ask of its devices.
@@ -269,8 +255,7 @@ fn claims(
     let is_early = |share: &Found| share.list == "initContainers" && !share.is_sidecar;
     let (early, late): (Vec<_>, Vec<_>) = shares.into_iter().partition(is_early);
     let stem_of = |share: &Found| format!("gpu-{}", share.name);
-    let is_only = late.len() == 1
-        && early.iter().all(|share| share.request.ask == late[0].request.ask)
+    let is_only = late.len() == 1 && early.iter().all(|share| share.ask == late[0].ask)
         || late.is_empty() && early.len() == 1;
     let existing = spec.get("resourceClaims").map(Node::items).unwrap_or_default();
     let mut taken: Vec<String> =
@@ -280,7 +265,7 @@ fn claims(
     for share in late.into_iter().chain(early) {
         let (is_init, is_ending) = (share.list == "initContainers", is_early(&share));
         notes.container = Some(share.name.clone());
-        let shared = held.iter().find(|it| is_ending && it.ask == share.request.ask);
+        let shared = held.iter().find(|it| is_ending && it.ask == share.ask);
         let (claim, template) = match shared {
             Some(it) => {
                 let words =
@@ -292,7 +277,7 @@ fn claims(
                 let stem = if is_only { "gpu".to_owned() } else { stem_of(&share) };
                 let claim = claim::pod_claim_name(&stem, &taken);
                 taken.push(claim.clone());
-                let (template, made) = templates.template(namespace, &share.request.ask);
+                let (template, made) = templates.template(namespace, &share.ask);
                 found.templates.extend(made);
                 let name = ("name", Node::plain(&*claim));
                 let of = ("resourceClaimTemplateName", Node::plain(&*template));
@@ -305,11 +290,11 @@ fn claims(
             }
         };
         if is_ending || !is_init {
-            let ask = share.request.ask.clone();
+            let ask = share.ask.clone();
             held.push(Held { ask, claim: claim.clone(), template: template.clone() });
         }
         hold(spec, share.list, share.at, &claim);
-        let ask = share.request.ask;
+        let ask = share.ask;
         found.shares.push(ContainerShare { name: share.name, is_init, ask, claim, template });
     }
     notes.container = None;

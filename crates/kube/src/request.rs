@@ -20,13 +20,6 @@ pub(crate) struct PodWide {
     pub(crate) is_alone: bool,
 }
 
-/// A container's share, and whether it is said by count, memory and cores alone.
-#[derive(Clone, Debug)]
-pub(crate) struct Request {
-    pub(crate) ask: Ask,
-    pub(crate) is_plain: bool,
-}
-
 /// Values that a container's keys have.
 #[derive(Debug, Default)]
 struct Values {
@@ -40,7 +33,6 @@ struct Values {
     is_uncontrolled: bool,
     /// Whether a resource of HAMi's was there.
     is_asked: bool,
-    has_others: bool,
     sees: Option<(String, usize)>,
 }
 
@@ -50,7 +42,7 @@ pub(crate) fn take(
     wide: &PodWide,
     card_mib: Option<u64>,
     notes: &mut Notes,
-) -> Option<Request> {
+) -> Option<Ask> {
     let mut values = Values::default();
     let before = notes.refusals();
     resources(container, &mut values, notes);
@@ -159,7 +151,6 @@ fn set(values: &mut Values, fate: Fate, value: u64, entry: &MapEntry, notes: &mu
         Fate::Cores => values.cores = Some(value),
         Fate::Priority => {
             values.priority = Some(value);
-            values.has_others = true;
         }
         _ => bad(format!("{name} is no resource")),
     }
@@ -178,7 +169,6 @@ fn variables(container: &mut Node, values: &mut Values, notes: &mut Notes) {
             values.sees = Some((if is_from { "elsewhere" } else { value }.to_owned(), line));
             continue;
         }
-        values.has_others = true;
         match key.fate {
             Fate::Refused(code) => {
                 notes.add(code, line, name, format!("{name}: {}", key.reason()));
@@ -284,7 +274,7 @@ fn share(
     card_mib: Option<u64>,
     line: usize,
     notes: &mut Notes,
-) -> Option<Request> {
+) -> Option<Ask> {
     let asks_for_part =
         values.memory_mib.is_some() || values.percent.is_some() || values.cores.is_some();
     let devices = match values.count {
@@ -346,8 +336,7 @@ fn share(
         notes.add(Code::LimitsOff, line, "CUDA_DISABLE_CONTROL", words);
         return None;
     }
-    let is_plain = !values.has_others && values.sees.is_none() && values.percent.is_none();
-    Some(Request { ask, is_plain })
+    Some(ask)
 }
 
 /// MiB of each card; `Some(None)` is all of it.

@@ -27,7 +27,7 @@ fn is_written() -> bool {
     std::env::var_os("DIVVY_GOLDEN").is_some_and(|value| value == "write")
 }
 
-fn manifests() -> Vec<PathBuf> {
+pub(super) fn manifests() -> Vec<PathBuf> {
     let entries = fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().path());
     let mut found: Vec<PathBuf> = entries
         .filter(|path| path.extension().is_some_and(|it| it == "yaml" || it == "json"))
@@ -36,7 +36,7 @@ fn manifests() -> Vec<PathBuf> {
     found
 }
 
-fn converted(path: &Path) -> Converted {
+pub(super) fn converted(path: &Path) -> Converted {
     let bytes = fs::read(path).unwrap();
     let card_bytes = bytes.starts_with(CARD.as_bytes()).then_some(CARD_BYTES);
     convert::file(&bytes, Options { card_bytes })
@@ -44,7 +44,7 @@ fn converted(path: &Path) -> Converted {
 }
 
 /// Result of a file as a whole: the worst of its documents.
-fn outcome(result: &Converted) -> Outcome {
+pub(super) fn outcome(result: &Converted) -> Outcome {
     let has = |outcome| result.documents.iter().any(|document| document.outcome == outcome);
     [Outcome::Refused, Outcome::Converted, Outcome::Unchanged]
         .into_iter()
@@ -101,7 +101,7 @@ fn nine_in_ten_manifests_run_as_they_are_or_converted() {
 }
 
 /// A tree as JSON, as Kubernetes' own reader would make it.
-fn json(node: &Node) -> Json {
+pub(super) fn json(node: &Node) -> Json {
     match &node.value {
         Value::Mapping(entries) => {
             entries.iter().map(|entry| (entry.key.text.clone(), json(&entry.value))).collect()

@@ -3,6 +3,7 @@
 mod corpus;
 mod hostile;
 mod page;
+mod policy;
 mod values;
 
 use crate::convert::{self, Converted, Options};
