@@ -51,7 +51,7 @@ enum Command {
 /// Convert HAMi's manifests to resource claims.
 ///
 /// Reads Kubernetes objects in YAML or JSON, and writes them with ResourceClaimTemplates in the place of HAMi's resources and
-/// annotations. A document that cannot be converted is left out, and told of; the code is 1 then.
+/// annotations. A document that cannot be converted, or an item of a List, is left out and told of; the code is 1 then.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 struct ConvertArgs {
@@ -75,11 +75,11 @@ struct ConvertArgs {
 const EXAMPLES: &str = "Examples:
   divvy-kube convert pod.yaml > claims.yaml
   divvy-kube convert --card-memory 80GiB --out claims/ manifests/*.yaml
-  kubectl get deployment web -o yaml | divvy-kube convert | kubectl apply -f -
+  kubectl get deployment web -o yaml | divvy-kube convert > web.yaml
 
 Exit codes:
   0    every document is written
-  1    some document was refused; the others are written
+  1    some document, or item of a List, was refused; the others are written
   2    the command line, or a file, cannot be understood; nothing is written
   125  a file cannot be read or written
   141  whoever read standard output closed it";

@@ -1,6 +1,6 @@
 //! Files of manifests, as files of claims: the text that is written, and the report.
 //!
-//! Promises: the same input makes the same bytes; a document that is refused is left out whole; a file that is no YAML
+//! Promises: the same input makes the same bytes; an object that is refused is left out whole; a file that is no YAML
 //! makes no text at all. Documents in which nothing is HAMi's are written as they were, comments included; of others
 //! comments and anchors are lost.
 //!
@@ -9,7 +9,7 @@
 use serde::Serialize;
 
 use crate::claim::Templates;
-use crate::document::{Judged, Outcome, judge, own_template};
+use crate::document::{Becoming, Judged, Outcome, judge, own_template};
 use crate::note::{Code, Note};
 use crate::pod::ContainerShare;
 use crate::yaml::{self, Document};
@@ -21,10 +21,13 @@ pub struct Options {
     pub card_bytes: Option<u64>,
 }
 
-/// One document, for the report.
+/// One document, or one item of a list, for the report.
 #[derive(Clone, Debug, Serialize)]
 pub struct DocumentReport {
     document: usize,
+    /// Its number in the list that the document is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    item: Option<usize>,
     line: usize,
     kind: String,
     name: String,
@@ -40,7 +43,8 @@ impl DocumentReport {
     pub(crate) fn place(&self) -> String {
         let kind = if self.kind.is_empty() { "of no kind" } else { &self.kind };
         let name = if self.name.is_empty() { "without a name" } else { &self.name };
-        format!("document {}, {kind} {name}", self.document)
+        let item = self.item.map_or(String::new(), |item| format!(" item {item},"));
+        format!("document {},{item} {kind} {name}", self.document)
     }
 }
 
@@ -49,7 +53,7 @@ impl DocumentReport {
 pub struct Converted {
     /// Text to write.
     pub text: String,
-    /// One entry for each document that holds something.
+    /// One entry for each document that holds something, and for each item of a list.
     pub documents: Vec<DocumentReport>,
 }
 
@@ -76,14 +80,14 @@ pub fn file(bytes: &[u8], options: Options) -> Result<Converted, Unreadable> {
     let card_mib = options.card_bytes.map(|bytes| bytes >> 20);
     let mut converted = Converted { text: String::new(), documents: Vec::new() };
     for (document, number) in documents.iter().zip(1..) {
-        let (report, parts) = one(document, number, card_mib, &mut templates);
+        let (reports, parts) = one(document, number, card_mib, &mut templates);
         for part in parts {
             if !converted.text.is_empty() {
                 converted.text.push_str("---\n");
             }
             converted.text.push_str(&part);
         }
-        converted.documents.push(report);
+        converted.documents.extend(reports);
     }
     Ok(converted)
 }
@@ -94,44 +98,47 @@ fn one(
     number: usize,
     card_mib: Option<u64>,
     templates: &mut Templates,
-) -> (DocumentReport, Vec<String>) {
+) -> (Vec<DocumentReport>, Vec<String>) {
     let count = templates.count();
-    let mut judged = judge(&document.root, card_mib, templates);
-    let parts = written(document, &judged).unwrap_or_else(|words| {
+    let mut becoming = judge(&document.root, card_mib, templates);
+    let parts = written(document, &becoming).unwrap_or_else(|words| {
         templates.forget(count);
-        judged.outcome = Outcome::Refused;
-        judged.notes.push(Note {
-            level: Code::Form.level(),
-            code: Code::Form.name(),
-            line: document.line,
-            container: None,
-            key: None,
-            message: words,
-        });
+        for object in &mut becoming.objects {
+            object.refuse();
+            object.notes.push(Note {
+                level: Code::Form.level(),
+                code: Code::Form.name(),
+                line: object.line,
+                container: None,
+                key: None,
+                message: words.clone(),
+            });
+        }
         Vec::new()
     });
-    let report = DocumentReport {
+    let report = |object: Judged| DocumentReport {
         document: number,
-        line: document.line,
-        kind: judged.kind,
-        name: judged.name,
-        namespace: judged.namespace,
-        outcome: judged.outcome,
-        containers: judged.shares,
-        notes: judged.notes,
+        item: object.item,
+        line: if object.item.is_some() { object.line } else { document.line },
+        kind: object.kind,
+        name: object.name,
+        namespace: object.namespace,
+        outcome: object.outcome,
+        containers: object.shares,
+        notes: object.notes,
     };
-    (report, parts)
+    (becoming.objects.into_iter().map(report).collect(), parts)
 }
 
-fn written(document: &Document, judged: &Judged) -> Result<Vec<String>, String> {
-    if judged.outcome == Outcome::Refused {
+fn written(document: &Document, becoming: &Becoming) -> Result<Vec<String>, String> {
+    if !becoming.is_written {
         return Ok(Vec::new());
     }
     let mut parts = Vec::new();
-    for template in &judged.templates {
+    for template in &becoming.templates {
         parts.push(yaml::write(template)?);
     }
-    parts.push(match (&judged.changed, &document.source) {
+    parts.push(match (&becoming.changed, &document.source) {
         (Some(changed), _) => yaml::write(changed)?,
         (None, Some(source)) if is_same(source, document) => source.clone(),
         (None, _) => yaml::write(&document.root)?,

@@ -1,16 +1,16 @@
 //! One document: what it becomes.
 //!
 //! Promises: an object is converted whole or refused whole; none that is written asks for a GPU by a resource of HAMi's,
-//! wherever in it that stands. A list is one document: one refused item refuses it.
+//! wherever in it that stands. A list is its items: those that are refused are left out of it.
 
 use serde::Serialize;
 
 use crate::claim::Templates;
 use crate::keys::{self, Fate, Key, Place};
-use crate::kinds;
-use crate::note::{Code, Note, Notes};
+use crate::note::{Code, Level, Note, Notes};
 use crate::pod::{self, ContainerShare};
 use crate::yaml::Node;
+use crate::{kinds, live};
 
 /// Result of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -26,23 +26,71 @@ pub enum Outcome {
     Refused,
 }
 
-/// A document that was looked at.
+/// An object that was looked at: a document, or an item of one that is a list.
 #[derive(Debug)]
 pub(crate) struct Judged {
+    /// Its number in its list.
+    pub(crate) item: Option<usize>,
+    pub(crate) line: usize,
     pub(crate) outcome: Outcome,
     pub(crate) kind: String,
     pub(crate) name: String,
     pub(crate) namespace: Option<String>,
     pub(crate) shares: Vec<ContainerShare>,
     pub(crate) notes: Vec<Note>,
+}
+
+impl Judged {
+    /// Refuses it: what else was told of it is of what is not written.
+    pub(crate) fn refuse(&mut self) {
+        self.outcome = Outcome::Refused;
+        self.shares.clear();
+        self.notes.retain(|note| note.level == Level::Refused);
+    }
+}
+
+/// A document that was looked at.
+#[derive(Debug, Default)]
+pub(crate) struct Becoming {
+    pub(crate) objects: Vec<Judged>,
     /// Templates that come before it.
     pub(crate) templates: Vec<Node>,
     /// The document, where anything in it is another.
     pub(crate) changed: Option<Node>,
+    /// Whether there is anything of it to write.
+    pub(crate) is_written: bool,
 }
 
-/// Looks at one document; `templates` is as it was where that is refused.
-pub(crate) fn judge(root: &Node, card_mib: Option<u64>, templates: &mut Templates) -> Judged {
+/// Looks at one document; `templates` has nothing of what is refused.
+pub(crate) fn judge(root: &Node, card_mib: Option<u64>, templates: &mut Templates) -> Becoming {
+    let items = root.get("items").map(Node::items).unwrap_or_default();
+    if items.is_empty() || !kinds::is_list(root) {
+        return object(root, card_mib, templates);
+    }
+    let mut all = Becoming::default();
+    let mut kept = Vec::new();
+    for (item, number) in items.iter().zip(1..) {
+        let one = object(item, card_mib, templates);
+        all.objects.extend(one.objects.into_iter().map(|it| Judged { item: Some(number), ..it }));
+        all.templates.extend(one.templates);
+        if one.is_written {
+            kept.push(one.changed.unwrap_or_else(|| item.clone()));
+        }
+    }
+    all.is_written = !kept.is_empty();
+    if all.objects.iter().any(|it| it.outcome != Outcome::Passed) {
+        let mut list = root.clone();
+        if let Some(items) = list.get_mut("items") {
+            *items = Node::sequence(kept);
+        }
+        live::strip(&mut list);
+        all.changed = Some(list);
+    }
+    all
+}
+
+/// Looks at one object; `templates` is as it was where that is refused.
+fn object(root: &Node, card_mib: Option<u64>, templates: &mut Templates) -> Becoming {
     let count = templates.count();
     let mut work = Work {
         card_mib,
@@ -61,6 +109,12 @@ pub(crate) fn judge(root: &Node, card_mib: Option<u64>, templates: &mut Template
     } else {
         work.object(&mut object);
     }
+    if work.is_hami
+        && let Some(line) = live::strip(&mut object)
+    {
+        let words = "status, and what else a cluster wrote into the object, is gone";
+        work.notes.add(Code::Removed, line, "", words);
+    }
     let outcome = if work.notes.refusals() > 0 {
         Outcome::Refused
     } else if !work.is_hami {
@@ -70,20 +124,27 @@ pub(crate) fn judge(root: &Node, card_mib: Option<u64>, templates: &mut Template
     } else {
         Outcome::Converted
     };
-    let is_written = outcome != Outcome::Refused;
-    if !is_written {
-        work.templates.forget(count);
-    }
     let metadata = |key: &str| root.at(&["metadata", key]).and_then(Node::text).map(str::to_owned);
-    Judged {
+    let mut judged = Judged {
+        item: None,
+        line: root.line,
         outcome,
         kind: kinds::kind(root).to_owned(),
         name: metadata("name").or_else(|| metadata("generateName")).unwrap_or_default(),
         namespace: metadata("namespace"),
-        shares: if is_written { work.shares } else { Vec::new() },
+        shares: work.shares,
         notes: work.notes.list,
-        templates: if is_written { work.made } else { Vec::new() },
-        changed: (is_written && work.is_hami).then_some(object),
+    };
+    if outcome == Outcome::Refused {
+        work.templates.forget(count);
+        judged.refuse();
+        return Becoming { objects: vec![judged], ..Becoming::default() };
+    }
+    Becoming {
+        objects: vec![judged],
+        templates: work.made,
+        changed: work.is_hami.then_some(object),
+        is_written: true,
     }
 }
 

@@ -58,6 +58,13 @@ pub(crate) fn kind(object: &Node) -> &str {
     object.get("kind").and_then(Node::text).unwrap_or_default()
 }
 
+/// Whether it holds objects as items, as what `kubectl get` prints of several.
+pub(crate) fn is_list(object: &Node) -> bool {
+    let items = object.get("items").map(Node::items);
+    kind(object).ends_with("List")
+        && items.is_some_and(|items| items.iter().all(|item| !item.entries().is_empty()))
+}
+
 /// Ways to the pods of such an object; `None` where the kind is not known.
 pub(crate) fn ways(object: &Node) -> Option<&'static [&'static str]> {
     let (group, kind) = (group(object), kind(object));

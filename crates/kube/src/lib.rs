@@ -30,6 +30,7 @@ mod fnv;
 mod keys;
 mod kinds;
 pub mod kubelet;
+mod live;
 mod metrics;
 mod note;
 mod offers;

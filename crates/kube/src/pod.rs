@@ -112,7 +112,7 @@ fn annotations(pod: &mut Node, notes: &mut Notes) -> PodWide {
                 }
                 fate => meant(&mut wide, fate, name, value, entry.line, notes),
             }
-            metadata.remove_within(part, name);
+            metadata.take(&[part, name]);
         }
     }
     wide

@@ -33,7 +33,7 @@ pub(crate) fn ask(pod: &Node) -> Option<Ask> {
     let asks_for_a_part = containers.iter().any(|it| limits(it).iter().any(is_part));
     let one_container_asks =
         containers.iter().chain(init_containers).filter(|it| asks(it)).count() == 1;
-    let nothing_else_is_asked = containers.iter().all(|it| is_plain(it));
+    let nothing_else_is_asked = containers.iter().all(is_plain);
     if !(asks_for_a_part && one_container_asks && nothing_else_is_asked && is_bare(pod)) {
         return None;
     }

@@ -111,8 +111,8 @@ fn resources(container: &mut Node, values: &mut Values, notes: &mut Notes) {
     }
     let Some(all) = container.get_mut("resources") else { return };
     for name in taken {
-        all.remove_within("limits", &name);
-        all.remove_within("requests", &name);
+        all.take(&["limits", &name]);
+        all.take(&["requests", &name]);
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod corpus;
 mod hostile;
+mod live;
 mod page;
 mod policy;
 mod values;
@@ -34,6 +35,13 @@ fn pod_with(annotations: &str, limits: &str, container: &str) -> String {
 fn converted(text: &str) -> Converted {
     convert::file(text.as_bytes(), Options::default())
         .unwrap_or_else(|error| panic!("{error:?}: {text}"))
+}
+
+/// Text of the file that one pod becomes, which must be converted.
+fn made(text: &str) -> String {
+    let result = converted(text);
+    assert_ne!(result.documents[0].outcome, Outcome::Refused, "{result:?}");
+    result.text
 }
 
 /// Codes of what is told of the only document, and what became of it.

@@ -1,14 +1,7 @@
 //! Values and combinations that no manifest of the corpus has.
 
-use super::{codes, converted, pod, pod_with};
+use super::{codes, converted, made, pod, pod_with};
 use crate::document::Outcome;
-
-/// Text of the file that one pod becomes, which must be converted.
-fn made(text: &str) -> String {
-    let result = converted(text);
-    assert_ne!(result.documents[0].outcome, Outcome::Refused, "{result:?}");
-    result.text
-}
 
 fn refused(text: &str, code: &str) {
     let (outcome, codes) = codes(text);
@@ -145,22 +138,6 @@ fn gpus_where_no_pod_is_known_are_refused() {
     assert_eq!(codes(&range.replace("nvidia.com/gpumem", "cpu")).0, Outcome::Passed);
     refused("just: [a, list]\nof: {limits: {huawei.com/Ascend910B: 1}}\n", "other-maker");
     refused("- a\n- b\n", "form");
-}
-
-#[test]
-fn a_list_is_converted_whole_or_not_at_all() {
-    let item = |limits: &str| {
-        pod(limits)
-            .lines()
-            .enumerate()
-            .map(|(at, line)| format!("{}{line}\n", if at == 0 { "- " } else { "  " }))
-            .collect::<String>()
-    };
-    let list = |second: &str| {
-        format!("apiVersion: v1\nkind: List\nitems:\n{}{}", item(SHARE), item(second))
-    };
-    assert_eq!(made(&list(SHARE)).matches("resourceClaims:").count(), 2);
-    refused(&list("nvidia.com/gpu: 1\nnvidia.com/gpumem: none"), "bad-value");
 }
 
 #[test]

@@ -170,14 +170,20 @@ impl Node {
         }
     }
 
-    /// Takes out a key of a mapping in `inner`, and `inner` itself where that leaves it empty.
-    pub(crate) fn remove_within(&mut self, inner: &str, key: &str) {
-        let Some(node) = self.get_mut(inner) else { return };
-        let had = node.entries().len();
-        node.remove(key);
-        if node.entries().is_empty() && had > 0 {
-            self.remove(inner);
+    /// Takes out the entry at the end of a way of keys, and every mapping on the way that this leaves empty.
+    pub(crate) fn take(&mut self, way: &[&str]) -> Option<MapEntry> {
+        let (first, rest) = way.split_first()?;
+        if !rest.is_empty() {
+            let inner = self.get_mut(first)?;
+            let taken = inner.take(rest)?;
+            if inner.is_empty() {
+                self.remove(first);
+            }
+            return Some(taken);
         }
+        let Value::Mapping(entries) = &mut self.value else { return None };
+        let at = entries.iter().position(|entry| entry.key.text == *first)?;
+        Some(entries.remove(at))
     }
 
     /// Adds `item` to the sequence at `key`, which is made where there is none.
