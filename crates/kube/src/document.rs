@@ -9,6 +9,7 @@ use crate::claim::Templates;
 use crate::keys::{self, Fate, Key, Place};
 use crate::note::{Code, Level, Note, Notes};
 use crate::pod::{self, ContainerShare};
+use crate::policy::{SCHEDULER, STOCK_SCHEDULER};
 use crate::yaml::Node;
 use crate::{kinds, live};
 
@@ -187,6 +188,9 @@ impl Work<'_> {
         if kinds::group(object) == "ray.io" {
             uncounted(object, &mut self.notes);
         }
+        if kinds::group(object) == "batch.volcano.sh" {
+            self.volcano(object);
+        }
         self.leftovers(object, ways.is_some());
     }
 
@@ -215,6 +219,34 @@ impl Work<'_> {
         }
     }
 
+    /// The scheduler of a Job of Volcano's, which its pods have that name none: Volcano's own unless the Job says another.
+    fn volcano(&mut self, object: &mut Node) {
+        let Some(spec) = object.get_mut("spec") else { return };
+        let tasks = spec.get("tasks").map(Node::items).unwrap_or_default();
+        let is_placed = |task: &Node| {
+            let pod = task.at(&["template", "spec"]);
+            pod.is_some_and(|it| {
+                it.get("resourceClaims").is_some() && it.get("schedulerName").is_none()
+            })
+        };
+        if !tasks.iter().any(is_placed) {
+            return;
+        }
+        const KEY: &str = "schedulerName";
+        let line = spec.get(KEY).map_or(spec.line, |it| it.line);
+        match spec.get(KEY).and_then(Node::text).unwrap_or("volcano") {
+            SCHEDULER => {
+                spec.take(&[KEY]);
+                spec.set(KEY, Node::plain(STOCK_SCHEDULER));
+                self.is_unchanged = false;
+                let words = "schedulerName: the stock scheduler places claims, and is named, since Volcano names its own else";
+                self.notes.add(Code::Removed, line, KEY, words);
+            }
+            STOCK_SCHEDULER => {}
+            name => self.notes.add(Code::OtherScheduler, line, KEY, pod::other_scheduler(name)),
+        }
+    }
+
     /// Refuses GPUs that are still asked for by a resource.
     fn leftovers(&mut self, object: &Node, is_known: bool) {
         if self.notes.refusals() > 0 {
@@ -235,11 +267,9 @@ impl Work<'_> {
                     );
                 }
                 _ if is_known => {
-                    format!("{name} stands where a {kind} has no container; move it to one")
+                    format!("{name} stands where no container of a {kind} is; move it to one")
                 }
-                _ => format!(
-                    "{name} in a {kind}, whose pods are at no place that is known here; convert the pod template by itself"
-                ),
+                _ => format!("{name} in an object of kind {kind}: {}", kinds::hint(object)),
             };
             notes.add(Code::UnknownKind, line, name, words);
         });

@@ -71,6 +71,19 @@ pub(crate) fn ways(object: &Node) -> Option<&'static [&'static str]> {
     KINDS.iter().find(|(of, name, _)| *of == group && *name == kind).map(|(.., ways)| *ways)
 }
 
+/// The way to claims in an object of a kind that is not known, for people.
+pub(crate) fn hint(object: &Node) -> &'static str {
+    match (group(object), kind(object)) {
+        ("serving.knative.dev", _) => {
+            "Knative takes no resourceClaims in its pod template; write nvidia.com/gpumem and nvidia.com/gpucores alone there, of which the cluster's policy makes a claim when the pod is created"
+        }
+        ("serving.kserve.io", "InferenceService") => {
+            "convert the pod of its predictor by itself, and write its resourceClaims to spec.predictor.resourceClaims and its claims to spec.predictor.model.resources.claims, or those of spec.predictor.containers; or write nvidia.com/gpumem and nvidia.com/gpucores alone, of which the cluster's policy makes a claim when the pod is created"
+        }
+        _ => "its pods are at no place that is known here; convert the pod template by itself",
+    }
+}
+
 /// Calls `each` with every pod of `object` that stands at `way`.
 pub(crate) fn pods(object: &mut Node, way: &str, each: &mut impl FnMut(&mut Node)) {
     if way.is_empty() {

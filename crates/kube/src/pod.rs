@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::claim::{self, Ask, Templates};
 use crate::keys::{self, Fate, Place};
 use crate::note::{Code, Notes};
-use crate::policy::{self, RUNTIME_CLASS, SCHEDULER};
+use crate::policy::{self, RUNTIME_CLASS, SCHEDULER, STOCK_SCHEDULER};
 use crate::request::{self, PodWide};
 use crate::yaml::Node;
 
@@ -147,7 +147,7 @@ fn meant(wide: &mut PodWide, fate: Fate, name: &str, value: &str, line: usize, n
         },
         Fate::Mode => match value {
             "hami-core" => {}
-            "mig" => notes.add(Code::Mig, line, name, "nvidia.com/vgpu-mode: mig: MIG instances are not made to measure; use them as whole devices, or ask for a share"),
+            "mig" => notes.add(Code::Mig, line, name, "nvidia.com/vgpu-mode: mig: Divvy does not create MIG instances; make them, and ask for one by nvidia.com/mig-PROFILE, or ask for a share"),
             "mps" => notes.add(Code::Mps, line, name, "nvidia.com/vgpu-mode: mps: HAMi starts no MPS either; take it out"),
             _ => bad(format!("{value:?} is none of hami-core, mig and mps")),
         },
@@ -313,6 +313,12 @@ fn hold(spec: &mut Node, list: &str, at: usize, claim: &str) {
     }
 }
 
+pub(crate) fn other_scheduler(name: &str) -> String {
+    format!(
+        "the scheduler {name} places it, and must know resource claims with consumable capacity"
+    )
+}
+
 /// Fields that HAMi needed of the pod and claims do not.
 fn scheduling(spec: &mut Node, has_claims: bool, notes: &mut Notes) {
     let text =
@@ -327,11 +333,8 @@ fn scheduling(spec: &mut Node, has_claims: bool, notes: &mut Notes) {
                 "schedulerName: the stock scheduler places claims",
             );
         }
-        Some((name, line)) if has_claims && name != "default-scheduler" => {
-            let words = format!(
-                "schedulerName {name} stays: it must know resource claims with consumable capacity"
-            );
-            notes.add(Code::OtherScheduler, line, "schedulerName", words);
+        Some((name, line)) if has_claims && name != STOCK_SCHEDULER => {
+            notes.add(Code::OtherScheduler, line, "schedulerName", other_scheduler(&name));
         }
         _ => {}
     }

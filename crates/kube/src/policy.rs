@@ -22,6 +22,8 @@ pub(crate) const ANNOTATION_PREFIXES: [&str; 2] = ["hami.io/", "nvidia.com/"];
 /// The scheduler that HAMi's webhook names, and the runtime class of NVIDIA's.
 pub(crate) const SCHEDULER: &str = "hami-scheduler";
 pub(crate) const RUNTIME_CLASS: &str = "nvidia";
+/// The scheduler that a pod has which names none.
+pub(crate) const STOCK_SCHEDULER: &str = "default-scheduler";
 
 /// The claim that the policy gives to `pod`; `None` where it leaves the pod as it is.
 pub(crate) fn ask(pod: &Node) -> Option<Ask> {

@@ -34,6 +34,18 @@ struct Values {
     /// Whether a resource of HAMi's was there.
     is_asked: bool,
     sees: Option<(String, usize)>,
+    /// Variables that were understood, each with what it says to a claim.
+    understood: Vec<Understood>,
+}
+
+/// A variable that the claim stands in for.
+#[derive(Debug)]
+struct Understood {
+    name: String,
+    value: String,
+    line: usize,
+    /// What the claim's configuration has of it; `None` where that needs nothing.
+    becomes: Option<&'static str>,
 }
 
 /// Takes a container's share out of it. `None` where it asks for no GPU, or where the notes refuse it.
@@ -53,6 +65,7 @@ pub(crate) fn take(
     let line = container.line;
     let request = values.is_asked.then(|| share(&values, wide, card_mib, line, notes)).flatten();
     see(container, &values, request.is_some(), notes);
+    understood(&values, request.as_ref(), notes);
     if request.is_some()
         && container.at(&["securityContext", "privileged"]).and_then(Node::text) == Some("true")
     {
@@ -71,6 +84,7 @@ fn resources(container: &mut Node, values: &mut Values, notes: &mut Notes) {
     let side = |name: &str| all.get(name).map(Node::entries).unwrap_or_default().to_vec();
     let (limits, requests) = (side("limits"), side("requests"));
     let mut taken: Vec<String> = Vec::new();
+    let mut below_requests: Vec<&MapEntry> = Vec::new();
     for (entry, is_limit) in
         limits.iter().map(|it| (it, true)).chain(requests.iter().map(|it| (it, false)))
     {
@@ -104,10 +118,17 @@ fn resources(container: &mut Node, values: &mut Values, notes: &mut Notes) {
             }
         }
         if !is_limit {
-            let words = "it stands below requests alone, which Kubernetes refuses; it is taken as the limit";
-            notes.add(Code::RequestsOnly, entry.line, name, words);
+            below_requests.push(entry);
         }
         set(values, key.fate, value, entry, notes);
+    }
+    if let Some(first) = below_requests.first() {
+        let names: Vec<&str> = below_requests.iter().map(|it| &*it.key.text).collect();
+        let words = format!(
+            "{}: below requests alone, which Kubernetes refuses; taken as the limit",
+            names.join(", ")
+        );
+        notes.add(Code::RequestsOnly, first.line, &first.key.text, words);
     }
     let Some(all) = container.get_mut("resources") else { return };
     for name in taken {
@@ -213,8 +234,12 @@ fn meant(values: &mut Values, fate: Fate, name: &str, value: &str, line: usize, 
         "false" | "False" | "FALSE" | "0" => Some(false),
         _ => None,
     };
+    let mut becomes = None;
     match (fate, truth) {
-        (Fate::Oversubscribe, Some(is_true)) => values.oversubscribes = is_true,
+        (Fate::Oversubscribe, Some(is_true)) => {
+            values.oversubscribes = is_true;
+            becomes = is_true.then_some("oversubscribe: true");
+        }
         (Fate::DisableControl, Some(is_true)) => values.is_uncontrolled = is_true,
         (Fate::Oversubscribe | Fate::DisableControl, None) => {
             let words = format!("{name}: {value:?} is neither true nor false");
@@ -222,7 +247,10 @@ fn meant(values: &mut Values, fate: Fate, name: &str, value: &str, line: usize, 
         }
         (Fate::CorePolicy, _) => match &*value.to_ascii_lowercase() {
             "default" | "force" => {}
-            "disable" => values.bursts = true,
+            "disable" => {
+                values.bursts = true;
+                becomes = Some("burst: {cores: \"100\"}");
+            }
             _ => {
                 let words = format!("{name}: {value:?} is none of default, force and disable");
                 notes.add(Code::BadValue, line, name, words);
@@ -238,9 +266,26 @@ fn meant(values: &mut Values, fate: Fate, name: &str, value: &str, line: usize, 
                     format!("{name} is {own} and nvidia.com/priority {other}; make them equal");
                 notes.add(Code::Contradiction, line, name, words);
             }
-            (Ok(own), _) => values.priority = Some(own),
+            (Ok(own), _) => {
+                values.priority = Some(own);
+                becomes = Some(if own == 0 { "priority: high" } else { "priority: low" });
+            }
         },
         _ => {}
+    }
+    let (name, value) = (name.to_owned(), value.to_owned());
+    values.understood.push(Understood { name, value, line, becomes });
+}
+
+/// Tells of variables that are gone because a claim stands in for them.
+fn understood(values: &Values, ask: Option<&Ask>, notes: &mut Notes) {
+    for Understood { name, value, line, becomes } in &values.understood {
+        let (code, words) = match (ask, becomes) {
+            (None, _) => (Code::Removed, "the container asks for no GPU".to_owned()),
+            (Some(_), Some(becomes)) => (Code::InClaim, format!("the claim has {becomes}")),
+            (Some(_), None) => (Code::Removed, "a claim needs nothing for it".to_owned()),
+        };
+        notes.add(code, *line, name, format!("{name}={value} is gone: {words}"));
     }
 }
 
@@ -279,7 +324,7 @@ fn share(
         values.memory_mib.is_some() || values.percent.is_some() || values.cores.is_some();
     let devices = match values.count {
         Some(0) if asks_for_part => {
-            let words = "nvidia.com/gpu: 0 asks for no card, and memory or cores for a part of one; make up your mind";
+            let words = "nvidia.com/gpu: 0 asks for no card, and memory or cores for a part of one; remove one of them";
             notes.add(Code::Contradiction, line, "nvidia.com/gpu", words);
             return None;
         }

@@ -2,6 +2,7 @@
 
 use super::{codes, converted, made, pod, pod_with};
 use crate::document::Outcome;
+use crate::note::Level;
 
 fn refused(text: &str, code: &str) {
     let (outcome, codes) = codes(text);
@@ -186,4 +187,85 @@ fn annotations_are_read_as_hami_reads_them() {
         upper.contains(r#"contains("h100") ||"#) && upper.contains(r#"contains("a10")"#),
         "{upper}"
     );
+}
+
+/// Codes of the infos of the only document, each with its message.
+fn infos(text: &str) -> Vec<(&'static str, String)> {
+    let notes = converted(text).documents.remove(0).notes;
+    notes
+        .into_iter()
+        .filter(|note| note.level == Level::Info)
+        .map(|it| (it.code, it.message))
+        .collect()
+}
+
+#[test]
+fn a_variable_that_is_gone_is_told_of() {
+    for (name, value, code) in [
+        ("CUDA_OVERSUBSCRIBE", "true", "in-claim"),
+        ("CUDA_OVERSUBSCRIBE", "false", "removed"),
+        ("GPU_CORE_UTILIZATION_POLICY", "disable", "in-claim"),
+        ("GPU_CORE_UTILIZATION_POLICY", "force", "removed"),
+        ("CUDA_TASK_PRIORITY", "1", "in-claim"),
+        ("CUDA_DISABLE_CONTROL", "false", "removed"),
+    ] {
+        let env = format!("env:\n- {{name: {name}, value: \"{value}\"}}");
+        let told = infos(&pod_with("", SHARE, &env));
+        let is_told = |(of, message): &(&str, String)| {
+            *of == code && message.starts_with(&format!("{name}={value} is gone"))
+        };
+        assert!(told.iter().any(is_told), "{name}: {told:?}");
+        let idle = infos(&pod_with("", "cpu: 1", &env));
+        assert!(
+            idle.iter()
+                .any(|(of, message)| *of == "removed" && message.ends_with("asks for no GPU")),
+            "{idle:?}"
+        );
+    }
+    let whole = "env:\n- {name: CUDA_DISABLE_CONTROL, value: \"true\"}";
+    let told = infos(&pod_with("", "nvidia.com/gpu: 1", whole));
+    assert!(
+        told.iter().any(|(_, message)| message.starts_with("CUDA_DISABLE_CONTROL=true is gone")),
+        "{told:?}"
+    );
+}
+
+#[test]
+fn what_is_told_is_told_once_and_of_what_is_written() {
+    let text = pod(SHARE).replace("limits:", "requests:");
+    let notes = converted(&text).documents.remove(0).notes;
+    let of: Vec<_> = notes.iter().filter(|note| note.code == "requests-only").collect();
+    let [one] = &of[..] else { panic!("{notes:?}") };
+    assert!(
+        one.message.starts_with("nvidia.com/gpu, nvidia.com/gpumem, nvidia.com/gpucores: "),
+        "{one:?}"
+    );
+    let mutex = "hami.io/gpu-scheduler-policy: mutex\nnvidia.com/vgpu-mode: mps";
+    assert_eq!(codes(&pod_with(mutex, "nvidia.com/gpumem: 8192", "")).1, ["mps"]);
+}
+
+#[test]
+fn a_job_of_volcanos_names_its_scheduler() {
+    let job = |job: &str, task: &str| {
+        format!(
+            "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nspec:\n{job}  tasks:\n  - template:\n      spec:\n{task}        containers:\n        - name: c\n          resources: {{limits: {{nvidia.com/gpumem: 8192, nvidia.com/gpucores: 30}}}}\n"
+        )
+    };
+    let (none, hami, other) = ("", "schedulerName: hami-scheduler\n", "schedulerName: volcano\n");
+    let stock = "schedulerName: default-scheduler\n";
+    let at = |pad: &str, line: &str| {
+        if line.is_empty() { String::new() } else { format!("{pad}{line}") }
+    };
+    let job = |of_job: &str, of_task: &str| job(&at("  ", of_job), &at("        ", of_task));
+    let warned = (Outcome::Unchanged, vec!["other-scheduler"]);
+    for text in [job(none, none), job(other, none), job(stock, other)] {
+        assert_eq!(codes(&text), warned, "{text}");
+    }
+    for text in [job(stock, none), job(other, stock)] {
+        assert_eq!(codes(&text), (Outcome::Unchanged, vec![]), "{text}");
+    }
+    let text = job(hami, none);
+    assert_eq!(codes(&text), (Outcome::Converted, vec![]));
+    assert!(made(&text).contains("schedulerName: default-scheduler"), "{}", made(&text));
+    assert_eq!(codes(&job(other, hami)), (Outcome::Converted, vec!["other-scheduler"]));
 }
