@@ -14,6 +14,7 @@
 #![allow(rustdoc::private_intra_doc_links, reason = "read with its source: little of it is public")]
 
 mod agent;
+mod asked;
 pub mod cards;
 mod claim;
 pub mod cluster;

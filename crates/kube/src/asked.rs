@@ -1,0 +1,238 @@
+//! A container's keys of HAMi's: resources and variables, each as a value.
+//!
+//! Promises: a key is treated by its entry in [`keys`] alone; what cannot be understood, and what looks like one of HAMi's
+//! and is none, refuses the document. A container whose keys were understood is left without them.
+//!
+//! Does not know what the values amount to together.
+
+use crate::claim::MOST_MIB;
+use crate::keys::{self, Fate, Place};
+use crate::note::{Code, Notes};
+use crate::quantity::whole;
+use crate::yaml::{MapEntry, Node, Value};
+
+/// Values that a container's keys have.
+#[derive(Debug, Default)]
+pub(crate) struct Values {
+    pub(crate) count: Option<u64>,
+    pub(crate) memory_mib: Option<u64>,
+    pub(crate) percent: Option<u64>,
+    pub(crate) cores: Option<u64>,
+    pub(crate) priority: Option<u64>,
+    pub(crate) oversubscribes: bool,
+    pub(crate) bursts: bool,
+    pub(crate) is_uncontrolled: bool,
+    /// Whether a resource of HAMi's was there.
+    pub(crate) is_asked: bool,
+    pub(crate) sees: Option<(String, usize)>,
+    /// Variables that were understood, each with what it says to a claim.
+    pub(crate) understood: Vec<Understood>,
+}
+
+/// A variable that the claim stands in for.
+#[derive(Debug)]
+pub(crate) struct Understood {
+    pub(crate) name: String,
+    pub(crate) value: String,
+    pub(crate) line: usize,
+    /// What the claim's configuration has of it; `None` where that needs nothing.
+    pub(crate) becomes: Option<&'static str>,
+}
+
+pub(crate) fn resources(container: &mut Node, values: &mut Values, notes: &mut Notes) {
+    let Some(all) = container.get("resources") else { return };
+    let side = |name: &str| all.get(name).map(Node::entries).unwrap_or_default().to_vec();
+    let (limits, requests) = (side("limits"), side("requests"));
+    let mut taken: Vec<String> = Vec::new();
+    let mut below_requests: Vec<&MapEntry> = Vec::new();
+    for (entry, is_limit) in
+        limits.iter().map(|it| (it, true)).chain(requests.iter().map(|it| (it, false)))
+    {
+        let name = &*entry.key.text;
+        if taken.iter().any(|known| known == name) {
+            continue;
+        }
+        let Some(key) = keys::find(Place::Resource, name) else {
+            if keys::is_alike(name) {
+                let known = "nvidia.com/gpu, gpumem, gpumem-percentage, gpucores and priority";
+                let words =
+                    format!("{name} is no resource of HAMi's, which are {known}; correct it");
+                notes.add(Code::UnknownKey, entry.line, name, words);
+            }
+            continue;
+        };
+        taken.push(name.to_owned());
+        values.is_asked = true;
+        if let Fate::Refused(code) = key.fate {
+            notes.add(code, entry.line, name, format!("{name}: {}", key.reason()));
+            continue;
+        }
+        let Some(value) = number(entry, notes) else { continue };
+        let other = requests.iter().find(|other| is_limit && other.key.text == name);
+        if let Some(other) = other {
+            let Some(asked) = number(other, notes) else { continue };
+            if asked != value {
+                let words = format!("limits have {value} and requests {asked}; make them equal");
+                notes.add(Code::Contradiction, other.line, name, words);
+                continue;
+            }
+        }
+        if !is_limit {
+            below_requests.push(entry);
+        }
+        set(values, key.fate, value, entry, notes);
+    }
+    if let Some(first) = below_requests.first() {
+        let names: Vec<&str> = below_requests.iter().map(|it| &*it.key.text).collect();
+        let words = format!(
+            "{}: below requests alone, which Kubernetes refuses; taken as the limit",
+            names.join(", ")
+        );
+        notes.add(Code::RequestsOnly, first.line, &first.key.text, words);
+    }
+    let Some(all) = container.get_mut("resources") else { return };
+    for name in taken {
+        all.take(&["limits", &name]);
+        all.take(&["requests", &name]);
+    }
+}
+
+fn number(entry: &MapEntry, notes: &mut Notes) -> Option<u64> {
+    let name = &*entry.key.text;
+    match whole(&entry.value) {
+        Ok(value) => Some(value),
+        Err(reason) => {
+            let shown = entry.value.scalar().map_or("what it has", |scalar| &*scalar.text);
+            let words = format!("{name}: {shown:?} {reason}");
+            notes.add(Code::BadValue, entry.line, name, words);
+            None
+        }
+    }
+}
+
+fn set(values: &mut Values, fate: Fate, value: u64, entry: &MapEntry, notes: &mut Notes) {
+    let name = &*entry.key.text;
+    let mut bad = |words: String| notes.add(Code::BadValue, entry.line, name, words);
+    match fate {
+        Fate::Count => values.count = Some(value),
+        Fate::Memory if value == 0 => bad(format!(
+            "{name}: 0 is the whole card to HAMi; take the line out if that is meant, or write MiB"
+        )),
+        Fate::Memory if value > MOST_MIB => bad(format!(
+            "{name}: {value} MiB is more than any card has; a number is MiB to HAMi, and a unit multiplies it: 8192 is 8 GiB"
+        )),
+        Fate::Memory => values.memory_mib = Some(value),
+        Fate::MemoryPercent if !(1..=100).contains(&value) => {
+            bad(format!("{name}: {value} is no part of a card; write 1 to 100"));
+        }
+        Fate::MemoryPercent => values.percent = Some(value),
+        Fate::Cores if value > 100 => {
+            bad(format!("{name}: {value} is more than all of a card's time; write 0 to 100"));
+        }
+        Fate::Cores => values.cores = Some(value),
+        Fate::Priority => {
+            values.priority = Some(value);
+        }
+        _ => bad(format!("{name} is no resource")),
+    }
+}
+
+pub(crate) fn variables(container: &mut Node, values: &mut Values, notes: &mut Notes) {
+    let variables = container.get("env").map(Node::items).unwrap_or_default().to_vec();
+    let mut gone: Vec<&str> = Vec::new();
+    for variable in &variables {
+        let Some(name) = variable.get("name").and_then(Node::text) else { continue };
+        let Some(key) = keys::find(Place::Variable, name) else { continue };
+        let line = variable.line;
+        if let Fate::VisibleDevices = key.fate {
+            let value = variable.get("value").and_then(Node::text).unwrap_or_default();
+            let is_from = variable.get("valueFrom").is_some();
+            values.sees = Some((if is_from { "elsewhere" } else { value }.to_owned(), line));
+            continue;
+        }
+        match key.fate {
+            Fate::Refused(code) => {
+                notes.add(code, line, name, format!("{name}: {}", key.reason()));
+                continue;
+            }
+            Fate::Gone(code) => notes.add(code, line, name, format!("{name}: {}", key.reason())),
+            fate => {
+                let Some(value) = variable.get("value").and_then(Node::text) else {
+                    let words =
+                        format!("{name} has no value here (valueFrom?); write it, or take it out");
+                    notes.add(Code::BadValue, line, name, words);
+                    continue;
+                };
+                meant(values, fate, name, value, line, notes);
+            }
+        }
+        gone.push(name);
+    }
+    if gone.is_empty() {
+        return;
+    }
+    let is_kept = |node: &Node| {
+        node.get("name").and_then(Node::text).is_none_or(|name| !gone.contains(&name))
+    };
+    keep(container, is_kept);
+}
+
+/// Keeps variables for which `is_kept` holds, and `env` where any is left.
+pub(crate) fn keep(container: &mut Node, is_kept: impl Fn(&Node) -> bool) {
+    let Some(all) = container.get_mut("env") else { return };
+    if let Value::Sequence(items) = &mut all.value {
+        items.retain(is_kept);
+    }
+    if all.is_empty() {
+        container.remove("env");
+    }
+}
+
+fn meant(values: &mut Values, fate: Fate, name: &str, value: &str, line: usize, notes: &mut Notes) {
+    let truth = match value {
+        "true" | "True" | "TRUE" | "1" => Some(true),
+        "false" | "False" | "FALSE" | "0" => Some(false),
+        _ => None,
+    };
+    let mut becomes = None;
+    match (fate, truth) {
+        (Fate::Oversubscribe, Some(is_true)) => {
+            values.oversubscribes = is_true;
+            becomes = is_true.then_some("oversubscribe: true");
+        }
+        (Fate::DisableControl, Some(is_true)) => values.is_uncontrolled = is_true,
+        (Fate::Oversubscribe | Fate::DisableControl, None) => {
+            let words = format!("{name}: {value:?} is neither true nor false");
+            notes.add(Code::BadValue, line, name, words);
+        }
+        (Fate::CorePolicy, _) => match &*value.to_ascii_lowercase() {
+            "default" | "force" => {}
+            "disable" => {
+                values.bursts = true;
+                becomes = Some("burst: {cores: \"100\"}");
+            }
+            _ => {
+                let words = format!("{name}: {value:?} is none of default, force and disable");
+                notes.add(Code::BadValue, line, name, words);
+            }
+        },
+        (Fate::TaskPriority, _) => match (value.parse::<u64>(), values.priority) {
+            (Err(_), _) => {
+                let words = format!("{name}: {value:?} is no priority; write 0 or 1");
+                notes.add(Code::BadValue, line, name, words);
+            }
+            (Ok(own), Some(other)) if own.min(1) != other.min(1) => {
+                let words =
+                    format!("{name} is {own} and nvidia.com/priority {other}; make them equal");
+                notes.add(Code::Contradiction, line, name, words);
+            }
+            (Ok(own), _) => {
+                values.priority = Some(own);
+                becomes = Some(if own == 0 { "priority: high" } else { "priority: low" });
+            }
+        },
+        _ => {}
+    }
+    let (name, value) = (name.to_owned(), value.to_owned());
+    values.understood.push(Understood { name, value, line, becomes });
+}
