@@ -22,11 +22,29 @@ pub(crate) struct Values {
     pub(crate) oversubscribes: bool,
     pub(crate) bursts: bool,
     pub(crate) is_uncontrolled: bool,
+    pub(crate) instances: Option<Instances>,
     /// Whether a resource of HAMi's was there.
     pub(crate) is_asked: bool,
     pub(crate) sees: Option<(String, usize)>,
     /// Variables that were understood, each with what it says to a claim.
     pub(crate) understood: Vec<Understood>,
+}
+
+impl Values {
+    /// Whether it is a part of a card that is asked for.
+    pub(crate) fn asks_for_part(&self) -> bool {
+        self.memory_mib.is_some() || self.percent.is_some() || self.cores.is_some()
+    }
+}
+
+/// Instances of MIG, which are asked for by their profile.
+#[derive(Debug)]
+pub(crate) struct Instances {
+    /// The resource.
+    pub(crate) name: String,
+    /// The profile as NVIDIA's driver calls it: `1g.10gb+me`, where the resource ends in `1g.10gb.me`.
+    pub(crate) profile: String,
+    pub(crate) count: u64,
 }
 
 /// A variable that the claim stands in for.
@@ -133,7 +151,50 @@ fn set(values: &mut Values, fate: Fate, value: u64, entry: &MapEntry, notes: &mu
         Fate::Priority => {
             values.priority = Some(value);
         }
+        Fate::Instances => match (profile(name), &values.instances) {
+            (None, _) => bad(format!(
+                "{name} names no profile of MIG; write one as nvidia-smi mig -lgip does, such as nvidia.com/mig-1g.10gb"
+            )),
+            (Some(_), Some(other)) => {
+                let words =
+                    format!("{name} beside {}: a container has one claim; keep one", other.name);
+                notes.add(Code::Contradiction, entry.line, name, words);
+            }
+            (Some(profile), None) => {
+                let name = name.to_owned();
+                values.instances = Some(Instances { name, profile, count: value });
+            }
+        },
         _ => bad(format!("{name} is no resource")),
+    }
+}
+
+/// The profile of a resource of NVIDIA's plugin, in whose name a dot stands for the plus before an attribute.
+fn profile(name: &str) -> Option<String> {
+    let name = name.strip_prefix("nvidia.com/mig-")?;
+    let (size, attributes) = name.split_at(name.find("gb")? + "gb".len());
+    let is_number =
+        |text: &str| !text.is_empty() && text.bytes().all(|digit| digit.is_ascii_digit());
+    let is_of = |part: &str, unit: &str| part.strip_suffix(unit).is_some_and(is_number);
+    let is_size = match size.split('.').collect::<Vec<_>>()[..] {
+        [slices, memory] => is_of(slices, "g") && is_of(memory, "gb"),
+        [compute, slices, memory] => {
+            is_of(compute, "c") && is_of(slices, "g") && is_of(memory, "gb")
+        }
+        _ => false,
+    };
+    let is_word = |text: &str| {
+        text.split('.').all(|it| !it.is_empty() && it.bytes().all(|c| c.is_ascii_lowercase()))
+    };
+    if !is_size {
+        return None;
+    }
+    match attributes.strip_prefix('.') {
+        Some(words) if is_word(words) => Some(format!("{size}+{words}")),
+        None if attributes.is_empty() || attributes.strip_prefix('-').is_some_and(is_word) => {
+            Some(name.to_owned())
+        }
+        _ => None,
     }
 }
 
@@ -235,4 +296,39 @@ fn meant(values: &mut Values, fate: Fate, name: &str, value: &str, line: usize, 
     }
     let (name, value) = (name.to_owned(), value.to_owned());
     values.understood.push(Understood { name, value, line, becomes });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn profiles_are_as_the_driver_calls_them() {
+        for (name, wanted) in [
+            ("1g.10gb", "1g.10gb"),
+            ("7g.141gb", "7g.141gb"),
+            ("1g.10gb.me", "1g.10gb+me"),
+            ("1g.24gb.me.all", "1g.24gb+me.all"),
+            ("1g.24gb-me", "1g.24gb-me"),
+            ("1c.3g.20gb", "1c.3g.20gb"),
+        ] {
+            assert_eq!(profile(&format!("nvidia.com/mig-{name}")).as_deref(), Some(wanted));
+        }
+        let bad = [
+            "",
+            "1g",
+            "gb",
+            "g.gb",
+            "1g.10gb.",
+            "1g.10gb-",
+            "1g.10gb+me",
+            "1g.10gbé",
+            "1g.10gb\" ||",
+            "1.1g.10gb",
+            "1g.10gb.ME",
+        ];
+        for name in bad {
+            assert_eq!(profile(&format!("nvidia.com/mig-{name}")), None, "{name}");
+        }
+    }
 }

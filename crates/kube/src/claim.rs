@@ -307,6 +307,12 @@ pub(crate) fn uuid_selector(uuids: &[String], is_wanted: bool) -> String {
     )
 }
 
+/// A CEL expression for instances of MIG of this profile: a card has none.
+pub(crate) fn profile_selector(profile: &str) -> String {
+    let attribute = format!(r#"device.attributes["{DRIVER}"].profile"#);
+    format!(r#"has({attribute}) && {attribute} == "{profile}""#)
+}
+
 fn either(parts: Vec<String>, is_wanted: bool) -> String {
     let all = parts.join(" || ");
     if is_wanted { all } else { format!("!({all})") }

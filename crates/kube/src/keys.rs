@@ -26,6 +26,7 @@ pub(crate) enum Fate {
     MemoryPercent,
     Cores,
     Priority,
+    Instances,
     UseType,
     NoType,
     UseUuid,
@@ -67,10 +68,7 @@ const fn variable(name: &'static str, fate: Fate, becomes: &'static str) -> Key 
     Key { place: Place::Variable, name, fate, becomes }
 }
 
-const MIG: Fate = Fate::Refused(Code::Mig);
 const OTHER: Fate = Fate::Refused(Code::OtherMaker);
-const NO_MIG: &str =
-    "refused: use a MIG device as a whole one, or ask for a share by memory and cores";
 const NO_OTHER: &str = "refused: Divvy shares NVIDIA's cards; leave these pods to HAMi";
 const STATE: &str = "taken out: it is what HAMi's scheduler noted when it placed the pod";
 const IN_CLAIM: &str = "taken out: the claim decides";
@@ -101,7 +99,11 @@ pub(crate) const KEYS: &[Key] = &[
         Fate::Priority,
         "`priority` of the claim's configuration: 0 is high, 1 and more low",
     ),
-    resource("nvidia.com/mig-*", MIG, NO_MIG),
+    resource(
+        "nvidia.com/mig-*",
+        Fate::Instances,
+        "a selector on `profile`, of so many instances, all of each; they are as they were made, and `.me` is `+me`",
+    ),
     resource(
         "volcano.sh/vgpu-*",
         Fate::Refused(Code::VolcanoVgpu),
@@ -145,9 +147,13 @@ pub(crate) const KEYS: &[Key] = &[
     annotation(
         "nvidia.com/vgpu-mode",
         Fate::Mode,
-        "`hami-core` is taken out; `mig` and `mps` are refused",
+        "`hami-core` is taken out; `mig` and `mps` are refused: Divvy does not create MIG instances",
     ),
-    annotation("nvidia.com/mig-profile-preference", MIG, NO_MIG),
+    annotation(
+        "nvidia.com/mig-profile-preference",
+        Fate::Refused(Code::Mig),
+        "refused: Divvy does not create MIG instances; make them, and ask for one by `nvidia.com/mig-PROFILE`, or for a share by memory and cores",
+    ),
     annotation(
         "hami.io/node-scheduler-policy",
         Fate::NodePolicy,

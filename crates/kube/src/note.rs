@@ -50,6 +50,7 @@ codes! {
     InClaim Info "in-claim": "a variable became part of the claim's configuration";
     SharedClaim Info "shared-claim": "an init container has the claim of an equal container that runs after it";
     CoresUnlimited Warning "cores-unlimited": "HAMi leaves such a container's time unlimited: it claims 1 % and may have what is idle";
+    BelowContext Warning "below-context": "less memory than one CUDA context costs: 518 to 600 MiB on recent cards";
     CardTaken Warning "card-taken": "`mutex` became all of the cards' time: no other pod joins them";
     PreferenceDropped Warning "preference-dropped": "a wish for placement that the stock scheduler does not know";
     WeakerNuma Warning "numa-attribute": "same NUMA node, by an attribute that drivers give from Kubernetes 1.37 on";
@@ -69,7 +70,7 @@ codes! {
     TooMany Refused "too-many": "more devices than a claim holds";
     LimitsOff Refused "limits-off": "`CUDA_DISABLE_CONTROL` on a part of a card";
     LimitInEnvironment Refused "limit-in-environment": "a limit by variable, which HAMi's plugin alone may write";
-    Mig Refused "mig": "MIG, which is not shared";
+    Mig Refused "mig": "a MIG instance that HAMi would make; Divvy does not create any";
     Mps Refused "mps": "MPS mode, which HAMi does not start either";
     ByIndex Refused "by-index": "cards by index, which is another card on each node";
     OtherMaker Refused "other-maker": "devices of another maker";

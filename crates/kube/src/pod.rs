@@ -147,7 +147,7 @@ fn meant(wide: &mut PodWide, fate: Fate, name: &str, value: &str, line: usize, n
         },
         Fate::Mode => match value {
             "hami-core" => {}
-            "mig" => notes.add(Code::Mig, line, name, "nvidia.com/vgpu-mode: mig: Divvy does not create MIG instances; make them, and ask for one by nvidia.com/mig-PROFILE, or ask for a share"),
+            "mig" => notes.add(Code::Mig, line, name, "nvidia.com/vgpu-mode: mig: Divvy does not create MIG instances; make them, and ask for one by nvidia.com/mig-PROFILE, or for a share by memory and cores"),
             "mps" => notes.add(Code::Mps, line, name, "nvidia.com/vgpu-mode: mps: HAMi starts no MPS either; take it out"),
             _ => bad(format!("{value:?} is none of hami-core, mig and mps")),
         },

@@ -4,10 +4,13 @@
 //!
 //! Does not know the pod: what its annotations ask for comes as [`PodWide`].
 
-use crate::asked::{self, Understood, Values};
-use crate::claim::{Ask, MOST_DEVICES, SharePriority};
+use crate::asked::{self, Instances, Understood, Values};
+use crate::claim::{self, Ask, MOST_DEVICES, SharePriority};
 use crate::note::{Code, Notes};
 use crate::yaml::Node;
+
+/// The most memory that a CUDA context takes on recent cards: 518 MiB on an H100 or H200, this on others.
+const CONTEXT_MIB: u64 = 600;
 
 /// Demands of a pod on all of its containers' devices.
 #[derive(Clone, Debug, Default)]
@@ -54,8 +57,10 @@ fn understood(values: &Values, ask: Option<&Ask>, notes: &mut Notes) {
     for Understood { name, value, line, becomes } in &values.understood {
         let (code, words) = match (ask, becomes) {
             (None, _) => (Code::Removed, "the container asks for no GPU".to_owned()),
-            (Some(_), Some(becomes)) => (Code::InClaim, format!("the claim has {becomes}")),
-            (Some(_), None) => (Code::Removed, "a claim needs nothing for it".to_owned()),
+            (Some(ask), Some(becomes)) if ask.bursts || !becomes.starts_with("burst") => {
+                (Code::InClaim, format!("the claim has {becomes}"))
+            }
+            (Some(_), _) => (Code::Removed, "a claim needs nothing for it".to_owned()),
         };
         notes.add(code, *line, name, format!("{name}={value} is gone: {words}"));
     }
@@ -92,39 +97,19 @@ fn share(
     line: usize,
     notes: &mut Notes,
 ) -> Option<Ask> {
-    let asks_for_part =
-        values.memory_mib.is_some() || values.percent.is_some() || values.cores.is_some();
-    let devices = match values.count {
-        Some(0) if asks_for_part => {
-            let words = "nvidia.com/gpu: 0 asks for no card, and memory or cores for a part of one; remove one of them";
-            notes.add(Code::Contradiction, line, "nvidia.com/gpu", words);
-            return None;
-        }
-        Some(0) => {
-            notes.add(Code::NoGpu, line, "nvidia.com/gpu", "nvidia.com/gpu: 0 asks for nothing");
-            return None;
-        }
-        Some(count @ MOST_DEVICES..) if count > MOST_DEVICES => {
-            let words = format!(
-                "nvidia.com/gpu: {count} is more than the {MOST_DEVICES} devices of a claim"
-            );
-            notes.add(Code::TooMany, line, "nvidia.com/gpu", words);
-            return None;
-        }
-        Some(count) => count,
-        None if asks_for_part => {
-            let words = "no nvidia.com/gpu beside memory or cores: one card, as HAMi adds";
-            notes.add(Code::CountAdded, line, "nvidia.com/gpu", words);
-            1
+    let mut selectors = wide.selectors.clone();
+    let (devices, memory_mib, (cores_percent, is_free)) = match &values.instances {
+        Some(instances) => {
+            let devices = of_instances(instances, values, line, notes)?;
+            selectors.push(claim::profile_selector(&instances.profile));
+            (devices, None, (None, false))
         }
         None => {
-            let words = "nvidia.com/priority asks for no card; write nvidia.com/gpu: 1 beside it";
-            notes.add(Code::Contradiction, line, "nvidia.com/priority", words);
-            return None;
+            let devices = cards(values, line, notes)?;
+            let memory_mib = memory(values, card_mib, line, notes)?;
+            (devices, memory_mib, cores(values, memory_mib, wide, line, notes))
         }
     };
-    let memory_mib = memory(values, card_mib, line, notes)?;
-    let cores = cores(values, memory_mib, wide, line, notes);
     let priority = values.priority.map(|value| match value {
         0 => SharePriority::High,
         _ => SharePriority::Low,
@@ -137,7 +122,6 @@ fn share(
         let words = "same NUMA node by resource.kubernetes.io/numaNode: such a claim waits where no driver gives it";
         notes.add(Code::WeakerNuma, line, "nvidia.com/numa-bind", words);
     }
-    let (cores_percent, is_free) = cores;
     let ask = Ask {
         devices,
         memory_mib,
@@ -146,7 +130,7 @@ fn share(
         priority,
         oversubscribes: values.oversubscribes,
         one_numa_node: wide.one_numa_node && devices > 1,
-        selectors: wide.selectors.clone(),
+        selectors,
     };
     if values.is_uncontrolled && !ask.is_whole() {
         let words = "CUDA_DISABLE_CONTROL=true lifts all limits, and this is a part of a card; take it out, or ask for whole cards";
@@ -156,8 +140,81 @@ fn share(
     Some(ask)
 }
 
-/// MiB of each card; `Some(None)` is all of it.
+/// Number of instances of MIG, beside which the container asks for nothing else: it has one claim.
+fn of_instances(
+    instances: &Instances,
+    values: &Values,
+    line: usize,
+    notes: &mut Notes,
+) -> Option<u64> {
+    let Instances { name, count, .. } = instances;
+    if values.count.is_some() || values.asks_for_part() {
+        let words = format!(
+            "{name} beside nvidia.com/gpu, memory or cores: a container has one claim; remove one of them"
+        );
+        notes.add(Code::Contradiction, line, name, words);
+        return None;
+    }
+    counted(name, *count, line, notes)
+}
+
+/// Number of cards.
+fn cards(values: &Values, line: usize, notes: &mut Notes) -> Option<u64> {
+    const NAME: &str = "nvidia.com/gpu";
+    match values.count {
+        Some(0) if values.asks_for_part() => {
+            let words = "nvidia.com/gpu: 0 asks for no card, and memory or cores for a part of one; remove one of them";
+            notes.add(Code::Contradiction, line, NAME, words);
+            None
+        }
+        Some(count) => counted(NAME, count, line, notes),
+        None if values.asks_for_part() => {
+            let words = "no nvidia.com/gpu beside memory or cores: one card, as HAMi adds";
+            notes.add(Code::CountAdded, line, NAME, words);
+            Some(1)
+        }
+        None => {
+            let words = "nvidia.com/priority asks for no card; write nvidia.com/gpu: 1 beside it";
+            notes.add(Code::Contradiction, line, "nvidia.com/priority", words);
+            None
+        }
+    }
+}
+
+/// A number of devices that a claim can have.
+fn counted(name: &str, count: u64, line: usize, notes: &mut Notes) -> Option<u64> {
+    let (code, words) = match count {
+        1..=MOST_DEVICES => return Some(count),
+        0 => (Code::NoGpu, format!("{name}: 0 asks for nothing")),
+        _ => {
+            let words =
+                format!("{name}: {count} is more than the {MOST_DEVICES} devices of a claim");
+            (Code::TooMany, words)
+        }
+    };
+    notes.add(code, line, name, words);
+    None
+}
+
+/// MiB of each card; `Some(None)` is all of it, with a warning where no program has room.
 fn memory(
+    values: &Values,
+    card_mib: Option<u64>,
+    line: usize,
+    notes: &mut Notes,
+) -> Option<Option<u64>> {
+    let memory_mib = said_memory(values, card_mib, line, notes)?;
+    if let Some(mib @ ..CONTEXT_MIB) = memory_mib {
+        let words = format!(
+            "{mib} MiB: a program's CUDA context alone costs 518 to {CONTEXT_MIB} MiB on recent cards, and one that does not fit is refused; ask for more"
+        );
+        notes.add(Code::BelowContext, line, "nvidia.com/gpumem", words);
+    }
+    Some(memory_mib)
+}
+
+/// MiB of each card, as the container says it.
+fn said_memory(
     values: &Values,
     card_mib: Option<u64>,
     line: usize,

@@ -269,3 +269,32 @@ fn a_job_of_volcanos_names_its_scheduler() {
     assert!(made(&text).contains("schedulerName: default-scheduler"), "{}", made(&text));
     assert_eq!(codes(&job(other, hami)), (Outcome::Converted, vec!["other-scheduler"]));
 }
+
+#[test]
+fn an_instance_is_asked_for_by_its_profile() {
+    let text = made(&pod("nvidia.com/mig-1g.10gb.me: 2"));
+    let attribute = "device.attributes[\"gpu.divvy.dev\"].profile";
+    assert!(
+        text.contains(&format!("'has({attribute}) && {attribute} == \"1g.10gb+me\"'")),
+        "{text}"
+    );
+    assert!(text.contains("count: 2") && !text.contains("capacity:"), "{text}");
+    let typed = made(&pod_with("nvidia.com/use-gputype: H100", "nvidia.com/mig-1g.10gb: 1", ""));
+    assert_eq!(typed.matches("- cel:").count(), 2, "{typed}");
+    let bad = |lines: &str, code: &str| refused(&pod(lines), code);
+    bad("nvidia.com/mig-1g.10gb: 1\nnvidia.com/gpu: 1", "contradiction");
+    bad("nvidia.com/mig-1g.10gb: 1\nnvidia.com/gpumem: 8192", "contradiction");
+    bad("nvidia.com/mig-1g.10gb: 1\nnvidia.com/mig-2g.20gb: 1", "contradiction");
+    bad("nvidia.com/mig-1g.10gb: 33", "too-many");
+    bad("nvidia.com/mig-1g.10gb: 1.5", "bad-value");
+    bad("nvidia.com/mig-small: 1", "bad-value");
+    assert_eq!(codes(&pod("nvidia.com/mig-1g.10gb: 0")).1, ["no-gpu"]);
+}
+
+#[test]
+fn memory_in_which_no_context_fits_is_told_of() {
+    for (mib, is_told) in [(1, true), (500, true), (599, true), (600, false)] {
+        let told = codes(&pod(&format!("nvidia.com/gpumem: {mib}\nnvidia.com/gpucores: 10"))).1;
+        assert_eq!(told.contains(&"below-context"), is_told, "{mib}: {told:?}");
+    }
+}
