@@ -121,7 +121,8 @@ fn number(entry: &MapEntry, notes: &mut Notes) -> Option<u64> {
         Ok(value) => Some(value),
         Err(reason) => {
             let shown = entry.value.scalar().map_or("what it has", |scalar| &*scalar.text);
-            let words = format!("{name}: {shown:?} {reason}");
+            let fix = if shown.contains("{{") { "; render the template first" } else { "" };
+            let words = format!("{name}: {shown:?} {reason}{fix}");
             notes.add(Code::BadValue, entry.line, name, words);
             None
         }

@@ -5,6 +5,7 @@
 //!
 //! Does not convert.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
@@ -55,7 +56,7 @@ enum Command {
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 struct ConvertArgs {
-    /// Manifests; `-`, or none, is standard input
+    /// Manifests, or a directory of them (.yaml, .yml, .json); `-`, or none, is standard input
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
 
@@ -74,7 +75,8 @@ struct ConvertArgs {
 
 const EXAMPLES: &str = "Examples:
   divvy-kube convert pod.yaml > claims.yaml
-  divvy-kube convert --card-memory 80GiB --out claims/ manifests/*.yaml
+  divvy-kube convert --card-memory 80GiB --out claims/ manifests/
+  helm template chart/ | divvy-kube convert > claims.yaml
   kubectl get deployment web -o yaml | divvy-kube convert > web.yaml
 
 Exit codes:
@@ -263,6 +265,8 @@ fn card(size: Option<&str>) -> Result<Option<u64>, Ended> {
 fn sources(files: &[PathBuf]) -> Result<Vec<Source>, Ended> {
     let standard = [PathBuf::from("-")];
     let files = if files.is_empty() { &standard[..] } else { files };
+    let files: Vec<PathBuf> =
+        files.iter().map(|path| within(path)).collect::<Result<Vec<_>, _>>()?.concat();
     if files.iter().filter(|path| path.as_os_str() == "-").count() > 1 {
         return Err(usage("standard input (-) can be read once; name it once"));
     }
@@ -277,6 +281,28 @@ fn sources(files: &[PathBuf]) -> Result<Vec<Source>, Ended> {
         Ok(Source { shown, path: Some(path.clone()), bytes })
     };
     Ok(files.iter().map(read).collect::<Result<_>>()?)
+}
+
+/// The manifests of a directory in the order of their names, without those of directories in it; any other path is itself.
+fn within(path: &Path) -> Result<Vec<PathBuf>, Ended> {
+    if !path.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let shown = escaped(&path.display().to_string());
+    let cannot = || format!("{shown} cannot be read");
+    let mut found = Vec::new();
+    for entry in fs::read_dir(path).with_context(cannot)? {
+        let file = entry.with_context(cannot)?.path();
+        let ending = file.extension().and_then(OsStr::to_str);
+        if ending.is_some_and(|it| ["yaml", "yml", "json"].contains(&it)) && file.is_file() {
+            found.push(file);
+        }
+    }
+    if found.is_empty() {
+        return Err(usage(format!("{shown} has no .yaml, .yml or .json; name the manifests")));
+    }
+    found.sort();
+    Ok(found)
 }
 
 /// Names of what is written, each of which must be another, and none an input.

@@ -66,13 +66,23 @@ pub struct Unreadable {
     pub words: String,
 }
 
+/// The way round for a chart's template, which is YAML only when its actions have run.
+const RENDER: &str =
+    "; it has {{, as a template of Helm's: render it first: helm template … | divvy kube convert";
+
+fn is_template(bytes: &[u8]) -> bool {
+    bytes.windows(2).any(|pair| pair == b"{{")
+}
+
 /// Converts one file, which stands for itself: it has every template that it names.
 ///
 /// # Errors
 /// Where it is no stream of YAML documents that can be read.
 pub fn file(bytes: &[u8], options: Options) -> Result<Converted, Unreadable> {
-    let documents =
-        yaml::read(bytes).map_err(|error| Unreadable { line: error.line, words: error.words })?;
+    let documents = yaml::read(bytes).map_err(|error| {
+        let words = if is_template(bytes) { error.words + RENDER } else { error.words };
+        Unreadable { line: error.line, words }
+    })?;
     let mut templates = Templates::default();
     for (namespace, name) in documents.iter().filter_map(|it| own_template(&it.root)) {
         templates.reserve(namespace.as_deref(), &name);

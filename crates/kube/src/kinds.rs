@@ -75,10 +75,10 @@ pub(crate) fn ways(object: &Node) -> Option<&'static [&'static str]> {
 pub(crate) fn hint(object: &Node) -> &'static str {
     match (group(object), kind(object)) {
         ("serving.knative.dev", _) => {
-            "Knative takes no resourceClaims in its pod template; write nvidia.com/gpumem and nvidia.com/gpucores alone there, of which the cluster's policy makes a claim when the pod is created"
+            "Knative takes no resourceClaims in its pod template; write nvidia.com/gpu, gpumem and gpucores alone there, of which the cluster's policy makes a claim when the pod is created"
         }
         ("serving.kserve.io", "InferenceService") => {
-            "convert the pod of its predictor by itself, and write its resourceClaims to spec.predictor.resourceClaims and its claims to spec.predictor.model.resources.claims, or those of spec.predictor.containers; or write nvidia.com/gpumem and nvidia.com/gpucores alone, of which the cluster's policy makes a claim when the pod is created"
+            "convert the pod of its predictor by itself, and write its resourceClaims to spec.predictor.resourceClaims and its claims to spec.predictor.model.resources.claims, or those of spec.predictor.containers; or write nvidia.com/gpu, gpumem and gpucores alone, of which the cluster's policy makes a claim when the pod is created"
         }
         _ => "its pods are at no place that is known here; convert the pod template by itself",
     }

@@ -130,6 +130,52 @@ fn the_report_counts_and_writes_no_manifest() {
 }
 
 #[test]
+fn a_directory_is_its_manifests_in_their_order() {
+    let folder = Folder::new("directory");
+    fs::create_dir_all(folder.0.join("m/deeper")).unwrap();
+    let named = |name: &str| POD.replace("name: p}", &format!("name: {name}}}"));
+    for (file, name) in [("b.yml", "second"), ("a.yaml", "first"), ("c.json", "third")] {
+        folder.save(&format!("m/{file}"), &named(name));
+    }
+    folder.save("m/notes.txt", "a: [");
+    folder.save("m/deeper/d.yaml", "a: [");
+    let (code, out, told) = folder.convert(&["m"], "");
+    let at = |name: &str| out.find(&format!("name: {name}\n")).unwrap_or_else(|| panic!("{out}"));
+    assert!(code == 0 && told.is_empty(), "{told}");
+    assert!(at("first") < at("second") && at("second") < at("third"), "{out}");
+    let (code, _, told) = folder.convert(&["--out", "claims", "m"], "");
+    assert_eq!((code, &*told), (0, ""));
+    assert_eq!(fs::read_dir(folder.0.join("claims")).unwrap().count(), 3);
+    let (code, _, told) = folder.convert(&["m/deeper", "--out", "m/deeper"], "");
+    assert!(code == 2 && told.contains("m/deeper/d.yaml is one of the inputs"), "{told}");
+    fs::create_dir(folder.0.join("empty")).unwrap();
+    let (code, out, told) = folder.convert(&["empty"], "");
+    assert!(code == 2 && out.is_empty() && told.contains("empty has no .yaml"), "{told}");
+}
+
+#[test]
+fn a_template_of_helms_is_named_as_one() {
+    let folder = Folder::new("helm");
+    for (text, line) in [
+        ("apiVersion: v1\nkind: Pod\nmetadata:\n  name: {{ .Release.Name }}\n", 4),
+        ("{{- if .Values.gpu }}\nkind: Pod\n{{- end }}\n", 1),
+    ] {
+        let (code, out, told) = folder.convert(&["-"], text);
+        assert!(code == 2 && out.is_empty(), "{told}");
+        let begin = format!("divvy-kube: -:{line}: ");
+        assert!(
+            told.starts_with(&begin) && told.contains("render it first: helm template"),
+            "{told}"
+        );
+    }
+    let quoted = POD.replace("4096", "\"{{ .Values.memory }}\"");
+    let (code, _, told) = folder.convert(&[], &quoted);
+    assert!(code == 1 && told.contains("render the template first"), "{told}");
+    let (code, _, told) = folder.convert(&[], "a: 1\na: 2\n");
+    assert!(code == 2 && !told.contains("helm"), "{told}");
+}
+
+#[test]
 fn a_size_that_is_none_is_refused_before_anything_is_read() {
     let folder = Folder::new("size");
     for size in ["80", "50%", "0", "many", "1KiB"] {

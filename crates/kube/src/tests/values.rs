@@ -134,6 +134,27 @@ fn gpus_where_no_pod_is_known_are_refused() {
     ] {
         refused(text, "unknown-kind");
     }
+    for (group, kind, spec, field) in [
+        (
+            "serving.knative.dev/v1",
+            "Service",
+            "template: {spec: {containers: [",
+            "Knative takes no resourceClaims",
+        ),
+        (
+            "serving.kserve.io/v1beta1",
+            "InferenceService",
+            "predictor: {model: {containers: [",
+            "spec.predictor.resourceClaims",
+        ),
+    ] {
+        let text = format!(
+            "apiVersion: {group}\nkind: {kind}\nspec: {{{spec}{{resources: {{limits: {{nvidia.com/gpumem: 8192}}}}}}]}}}}}}\n"
+        );
+        refused(&text, "unknown-kind");
+        let note = converted(&text).documents.remove(0).notes.remove(0);
+        assert!(note.message.contains(field) && !note.message.contains(" a Inf"), "{note:?}");
+    }
     let range = "apiVersion: v1\nkind: LimitRange\nspec: {limits: [{type: Container, default: {nvidia.com/gpumem: 1}}]}\n";
     refused(range, "quota-sum");
     assert_eq!(codes(&range.replace("nvidia.com/gpumem", "cpu")).0, Outcome::Passed);
