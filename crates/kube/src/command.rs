@@ -12,11 +12,12 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use clap::{Parser, Subcommand};
+use clap::{Parser, Subcommand, value_parser};
 use divvy_policy::size::{self, Limit};
 use serde::Serialize;
 
 use crate::agent::{self, AgentAnswer, AgentArgs};
+use crate::claim::MOST_MIB;
 use crate::controller::{self, ControllerArgs};
 use crate::convert::{self, Converted, DocumentReport, Options};
 use crate::document::Outcome;
@@ -63,6 +64,14 @@ struct ConvertArgs {
     /// Memory of each card, which percentages are of, such as 80GiB
     #[arg(long, value_name = "SIZE")]
     card_memory: Option<String>,
+
+    /// Memory in MiB of a container that says none: defaultMem of HAMi's scheduler; 0 is all of the card
+    #[arg(long, value_name = "MIB", default_value_t = 0, value_parser = value_parser!(u64).range(..=MOST_MIB))]
+    default_memory: u64,
+
+    /// Cores of a container that says none: defaultCores of HAMi's scheduler; 0 is none
+    #[arg(long, value_name = "PERCENT", default_value_t = 0, value_parser = value_parser!(u64).range(..=100))]
+    default_cores: u64,
 
     /// Directory to write to, a file for each, by its name; it is made
     #[arg(long, value_name = "DIR")]
@@ -198,7 +207,12 @@ struct OutcomeCounts {
 }
 
 fn run(args: &ConvertArgs) -> Result<u8, Ended> {
-    let options = Options { card_bytes: card(args.card_memory.as_deref())? };
+    let said = |value: u64| (value > 0).then_some(value);
+    let options = Options {
+        card_bytes: card(args.card_memory.as_deref())?,
+        default_memory_mib: said(args.default_memory),
+        default_cores: said(args.default_cores),
+    };
     let sources = sources(&args.files)?;
     let places = args.out.as_deref().map(|folder| places(folder, &sources)).transpose()?;
     let mut results: Vec<Converted> = Vec::new();

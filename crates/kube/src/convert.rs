@@ -12,14 +12,8 @@ use crate::claim::Templates;
 use crate::document::{Becoming, Judged, Outcome, judge, own_template};
 use crate::note::{Code, Note};
 use crate::pod::ContainerShare;
+pub use crate::request::Options;
 use crate::yaml::{self, Document};
-
-/// How files are converted.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Options {
-    /// Memory of each card, for percentages.
-    pub card_bytes: Option<u64>,
-}
 
 /// One document, or one item of a list, for the report.
 #[derive(Clone, Debug, Serialize)]
@@ -87,10 +81,9 @@ pub fn file(bytes: &[u8], options: Options) -> Result<Converted, Unreadable> {
     for (namespace, name) in documents.iter().filter_map(|it| own_template(&it.root)) {
         templates.reserve(namespace.as_deref(), &name);
     }
-    let card_mib = options.card_bytes.map(|bytes| bytes >> 20);
     let mut converted = Converted { text: String::new(), documents: Vec::new() };
     for (document, number) in documents.iter().zip(1..) {
-        let (reports, parts) = one(document, number, card_mib, &mut templates);
+        let (reports, parts) = one(document, number, options, &mut templates);
         for part in parts {
             if !converted.text.is_empty() {
                 converted.text.push_str("---\n");
@@ -106,11 +99,11 @@ pub fn file(bytes: &[u8], options: Options) -> Result<Converted, Unreadable> {
 fn one(
     document: &Document,
     number: usize,
-    card_mib: Option<u64>,
+    options: Options,
     templates: &mut Templates,
 ) -> (Vec<DocumentReport>, Vec<String>) {
     let count = templates.count();
-    let mut becoming = judge(&document.root, card_mib, templates);
+    let mut becoming = judge(&document.root, options, templates);
     let parts = written(document, &becoming).unwrap_or_else(|words| {
         templates.forget(count);
         for object in &mut becoming.objects {

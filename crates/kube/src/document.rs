@@ -10,6 +10,7 @@ use crate::keys::{self, Fate, Key, Place};
 use crate::note::{Code, Level, Note, Notes};
 use crate::pod::{self, ContainerShare};
 use crate::policy::{SCHEDULER, STOCK_SCHEDULER};
+use crate::request::Options;
 use crate::yaml::Node;
 use crate::{kinds, live};
 
@@ -63,15 +64,15 @@ pub(crate) struct Becoming {
 }
 
 /// Looks at one document; `templates` has nothing of what is refused.
-pub(crate) fn judge(root: &Node, card_mib: Option<u64>, templates: &mut Templates) -> Becoming {
+pub(crate) fn judge(root: &Node, options: Options, templates: &mut Templates) -> Becoming {
     let items = root.get("items").map(Node::items).unwrap_or_default();
     if items.is_empty() || !kinds::is_list(root) {
-        return object(root, card_mib, templates);
+        return object(root, options, templates);
     }
     let mut all = Becoming::default();
     let mut kept = Vec::new();
     for (item, number) in items.iter().zip(1..) {
-        let one = object(item, card_mib, templates);
+        let one = object(item, options, templates);
         all.objects.extend(one.objects.into_iter().map(|it| Judged { item: Some(number), ..it }));
         all.templates.extend(one.templates);
         if one.is_written {
@@ -91,10 +92,10 @@ pub(crate) fn judge(root: &Node, card_mib: Option<u64>, templates: &mut Template
 }
 
 /// Looks at one object; `templates` is as it was where that is refused.
-fn object(root: &Node, card_mib: Option<u64>, templates: &mut Templates) -> Becoming {
+fn object(root: &Node, options: Options, templates: &mut Templates) -> Becoming {
     let count = templates.count();
     let mut work = Work {
-        card_mib,
+        options,
         templates,
         notes: Notes::default(),
         shares: Vec::new(),
@@ -151,7 +152,7 @@ fn object(root: &Node, card_mib: Option<u64>, templates: &mut Templates) -> Beco
 
 #[derive(Debug)]
 struct Work<'t> {
-    card_mib: Option<u64>,
+    options: Options,
     templates: &'t mut Templates,
     notes: Notes,
     shares: Vec<ContainerShare>,
@@ -195,7 +196,7 @@ impl Work<'_> {
     }
 
     fn pod(&mut self, pod: &mut Node, namespace: Option<&str>) {
-        let found = pod::convert(pod, namespace, self.card_mib, self.templates, &mut self.notes);
+        let found = pod::convert(pod, namespace, self.options, self.templates, &mut self.notes);
         self.is_hami |= found.is_hami;
         if found.is_hami {
             self.is_unchanged = found.is_unchanged && (self.pods == 0 || self.is_unchanged);

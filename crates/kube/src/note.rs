@@ -47,6 +47,7 @@ codes! {
     Removed Info "removed": "nothing needs it any more";
     WholeCards Info "whole-cards": "no memory is asked for: all of each card";
     PercentOfCard Info "percent-of-card": "a percentage became bytes, by `--card-memory`";
+    ClusterDefault Info "cluster-default": "memory or cores that a container leaves to its cluster, by `--default-memory` or `--default-cores`";
     InClaim Info "in-claim": "a variable became part of the claim's configuration";
     SharedClaim Info "shared-claim": "an init container has the claim of an equal container that runs after it";
     CoresUnlimited Warning "cores-unlimited": "HAMi leaves such a container's time unlimited: it claims 1 % and may have what is idle";

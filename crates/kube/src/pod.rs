@@ -11,7 +11,7 @@ use crate::claim::{self, Ask, Templates};
 use crate::keys::{self, Fate, Place};
 use crate::note::{Code, Notes};
 use crate::policy::{self, RUNTIME_CLASS, SCHEDULER, STOCK_SCHEDULER};
-use crate::request::{self, PodWide};
+use crate::request::{self, Options, PodWide};
 use crate::yaml::Node;
 
 /// One container's share, for the report.
@@ -42,7 +42,7 @@ pub(crate) struct Pod {
 pub(crate) fn convert(
     pod: &mut Node,
     namespace: Option<&str>,
-    card_mib: Option<u64>,
+    options: Options,
     templates: &mut Templates,
     notes: &mut Notes,
 ) -> Pod {
@@ -57,7 +57,7 @@ pub(crate) fn convert(
         for (at, container) in containers.items_mut().iter_mut().enumerate() {
             let name = container.get("name").and_then(Node::text).unwrap_or("?").to_owned();
             notes.container = Some(name.clone());
-            if let Some(ask) = request::take(container, &wide, card_mib, notes) {
+            if let Some(ask) = request::take(container, &wide, options, notes) {
                 let is_sidecar = container.get("restartPolicy").is_some();
                 let line = container.line;
                 shares.push(Found { list, at, line, name, is_sidecar, ask });

@@ -12,6 +12,17 @@ use crate::yaml::Node;
 /// The most memory that a CUDA context takes on recent cards: 518 MiB on an H100 or H200, this on others.
 const CONTEXT_MIB: u64 = 600;
 
+/// What manifests leave to their cluster.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// Memory of each card, for percentages.
+    pub card_bytes: Option<u64>,
+    /// Memory of a container that says none, where it is not all of the card.
+    pub default_memory_mib: Option<u64>,
+    /// Cores of a container that says none, in percent.
+    pub default_cores: Option<u64>,
+}
+
 /// Demands of a pod on all of its containers' devices.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PodWide {
@@ -25,7 +36,7 @@ pub(crate) struct PodWide {
 pub(crate) fn take(
     container: &mut Node,
     wide: &PodWide,
-    card_mib: Option<u64>,
+    options: Options,
     notes: &mut Notes,
 ) -> Option<Ask> {
     let mut values = Values::default();
@@ -36,7 +47,7 @@ pub(crate) fn take(
         return None;
     }
     let line = container.line;
-    let request = values.is_asked.then(|| share(&values, wide, card_mib, line, notes)).flatten();
+    let request = values.is_asked.then(|| share(&values, wide, options, line, notes)).flatten();
     see(container, &values, request.is_some(), notes);
     understood(&values, request.as_ref(), notes);
     if request.is_some()
@@ -93,7 +104,7 @@ fn see(container: &mut Node, values: &Values, has_claim: bool, notes: &mut Notes
 fn share(
     values: &Values,
     wide: &PodWide,
-    card_mib: Option<u64>,
+    options: Options,
     line: usize,
     notes: &mut Notes,
 ) -> Option<Ask> {
@@ -106,8 +117,8 @@ fn share(
         }
         None => {
             let devices = cards(values, line, notes)?;
-            let memory_mib = memory(values, card_mib, line, notes)?;
-            (devices, memory_mib, cores(values, memory_mib, wide, line, notes))
+            let memory_mib = memory(values, options, line, notes)?;
+            (devices, memory_mib, cores(values, memory_mib, wide, options, line, notes))
         }
     };
     let priority = values.priority.map(|value| match value {
@@ -199,11 +210,11 @@ fn counted(name: &str, count: u64, line: usize, notes: &mut Notes) -> Option<u64
 /// MiB of each card; `Some(None)` is all of it, with a warning where no program has room.
 fn memory(
     values: &Values,
-    card_mib: Option<u64>,
+    options: Options,
     line: usize,
     notes: &mut Notes,
 ) -> Option<Option<u64>> {
-    let memory_mib = said_memory(values, card_mib, line, notes)?;
+    let memory_mib = said_memory(values, options, line, notes)?;
     if let Some(mib @ ..CONTEXT_MIB) = memory_mib {
         let words = format!(
             "{mib} MiB: a program's CUDA context alone costs 518 to {CONTEXT_MIB} MiB on recent cards, and one that does not fit is refused; ask for more"
@@ -216,7 +227,7 @@ fn memory(
 /// MiB of each card, as the container says it.
 fn said_memory(
     values: &Values,
-    card_mib: Option<u64>,
+    options: Options,
     line: usize,
     notes: &mut Notes,
 ) -> Option<Option<u64>> {
@@ -231,7 +242,7 @@ fn said_memory(
         (Some(mib), None) => Some(Some(mib)),
         (None, Some(100)) => Some(None),
         (None, Some(percent)) => {
-            let Some(card) = card_mib else {
+            let Some(card) = options.card_bytes.map(|bytes| bytes >> 20) else {
                 let words = format!(
                     "{PERCENT}: {percent} is of a card whose size is not said; claims are in bytes: give --card-memory, such as 80GiB"
                 );
@@ -241,6 +252,11 @@ fn said_memory(
             let mib = (card * percent / 100).max(1);
             let words = format!("{percent} % of a card of {card} MiB is {mib} MiB");
             notes.add(Code::PercentOfCard, line, PERCENT, words);
+            Some(Some(mib))
+        }
+        (None, None) if let Some(mib) = options.default_memory_mib => {
+            let words = format!("no memory is asked for: {mib} MiB, by --default-memory");
+            notes.add(Code::ClusterDefault, line, "nvidia.com/gpumem", words);
             Some(Some(mib))
         }
         (None, None) => {
@@ -260,6 +276,7 @@ fn cores(
     values: &Values,
     memory_mib: Option<u64>,
     wide: &PodWide,
+    options: Options,
     line: usize,
     notes: &mut Notes,
 ) -> (Option<u64>, bool) {
@@ -271,6 +288,11 @@ fn cores(
     }
     match values.cores {
         Some(cores @ 1..) => (Some(cores), false),
+        None if let Some(cores) = options.default_cores => {
+            let words = format!("no nvidia.com/gpucores: {cores} %, by --default-cores");
+            notes.add(Code::ClusterDefault, line, CORES, words);
+            (Some(cores), false)
+        }
         None if memory_mib.is_none() => (None, false),
         cores => {
             let said =

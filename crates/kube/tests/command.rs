@@ -182,6 +182,16 @@ fn a_size_that_is_none_is_refused_before_anything_is_read() {
         let (code, _, told) = folder.convert(&["--card-memory", size, "none.yaml"], "");
         assert!(code == 2 && told.contains(size), "{told}");
     }
+    for line in
+        [["--default-memory", "8GiB"], ["--default-cores", "101"], ["--default-memory", "1.5"]]
+    {
+        let (code, _, told) = folder.convert(&line, "");
+        assert!(code == 2 && told.contains(line[0]), "{told}");
+    }
+    let whole = POD.replace(", nvidia.com/gpumem: 4096, nvidia.com/gpucores: 10", "");
+    let (code, out, _) =
+        folder.convert(&["--default-memory", "4096", "--default-cores", "10"], &whole);
+    assert!(code == 0 && out.contains("name: gpu-4096mi-10c"), "{out}");
     let (code, _, told) = folder.convert(&["--card-memroy", "80GiB"], "");
     assert!(code == 2 && told.contains("--card-memory"), "{told}");
     let (code, out, _) = folder.convert(&["--help"], "");

@@ -39,7 +39,7 @@ pub(super) fn manifests() -> Vec<PathBuf> {
 pub(super) fn converted(path: &Path) -> Converted {
     let bytes = fs::read(path).unwrap();
     let card_bytes = bytes.starts_with(CARD.as_bytes()).then_some(CARD_BYTES);
-    convert::file(&bytes, Options { card_bytes })
+    convert::file(&bytes, Options { card_bytes, ..Options::default() })
         .unwrap_or_else(|error| panic!("{}: {error:?}", path.display()))
 }
 

@@ -1,6 +1,7 @@
 //! Values and combinations that no manifest of the corpus has.
 
 use super::{codes, converted, made, pod, pod_with};
+use crate::convert::{self, Options};
 use crate::document::Outcome;
 use crate::note::Level;
 
@@ -318,4 +319,29 @@ fn memory_in_which_no_context_fits_is_told_of() {
         let told = codes(&pod(&format!("nvidia.com/gpumem: {mib}\nnvidia.com/gpucores: 10"))).1;
         assert_eq!(told.contains(&"below-context"), is_told, "{mib}: {told:?}");
     }
+}
+
+#[test]
+fn a_cluster_may_say_what_a_container_leaves_open() {
+    let options =
+        Options { default_memory_mib: Some(4096), default_cores: Some(20), ..Options::default() };
+    let named = |limits: &str, options: Options| {
+        let result = convert::file(pod(limits).as_bytes(), options).unwrap();
+        let line = result.text.lines().find(|line| line.starts_with("  name: gpu")).unwrap();
+        (line.trim().to_owned(), result.documents[0].outcome)
+    };
+    let (converted, unchanged) = (Outcome::Converted, Outcome::Unchanged);
+    for (limits, name, outcome) in [
+        ("nvidia.com/gpu: 1", "gpu-4096mi-20c", converted),
+        ("nvidia.com/gpu: 1\nnvidia.com/gpumem: 8192", "gpu-8192mi-20c", converted),
+        ("nvidia.com/gpu: 1\nnvidia.com/gpucores: 30", "gpu-4096mi-30c", converted),
+        ("nvidia.com/gpu: 1\nnvidia.com/gpumem-percentage: 100", "gpu-whole-20c", converted),
+        (SHARE, "gpu-8192mi-30c", unchanged),
+    ] {
+        assert_eq!(named(limits, options), (format!("name: {name}"), outcome), "{limits}");
+    }
+    assert!(named("nvidia.com/mig-1g.10gb: 1", options).0.starts_with("name: gpu-whole-"));
+    let memory = Options { default_cores: None, ..options };
+    assert_eq!(named("nvidia.com/gpu: 1", memory).0, "name: gpu-4096mi-1c-burst");
+    assert_eq!(named("nvidia.com/gpu: 1", Options::default()).0, "name: gpu-whole");
 }
