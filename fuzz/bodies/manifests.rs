@@ -5,7 +5,11 @@ use divvy_kube::convert::{self, Options};
 
 /// One input; panics where it must not.
 pub(crate) fn run(bytes: &[u8]) {
-    let Ok(result) = convert::file(bytes, Options { card_bytes: Some(80 << 30) }) else { return };
+    let Ok(result) =
+        convert::file(bytes, Options { card_bytes: Some(80 << 30), ..Options::default() })
+    else {
+        return;
+    };
     let again = convert::file(result.text.as_bytes(), Options::default());
     let again = again.unwrap_or_else(|error| panic!("what is written cannot be read: {error:?}"));
     // What was converted has nothing left to convert, and what was refused is not there.

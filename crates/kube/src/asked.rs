@@ -53,7 +53,7 @@ pub(crate) struct Understood {
     pub(crate) name: String,
     pub(crate) value: String,
     pub(crate) line: usize,
-    /// What the claim's configuration has of it; `None` where that needs nothing.
+    /// Part of the claim's configuration; `None` where that needs nothing.
     pub(crate) becomes: Option<&'static str>,
 }
 

@@ -12,7 +12,7 @@ use crate::yaml::Node;
 /// The most memory that a CUDA context takes on recent cards: 518 MiB on an H100 or H200, this on others.
 const CONTEXT_MIB: u64 = 600;
 
-/// What manifests leave to their cluster.
+/// Facts of a cluster that manifests leave to it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
     /// Memory of each card, for percentages.

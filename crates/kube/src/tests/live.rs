@@ -59,6 +59,9 @@ fn a_list_of_which_nothing_is_left_is_not_written() {
     let result = converted(empty);
     assert_eq!((result.documents.len(), &*result.text), (1, empty));
     assert_eq!(result.documents[0].outcome, Outcome::Passed);
+    let beside =
+        list(&[item("a", SHARE), "- {status: a}\n".to_owned(), "- {status: b}\n".to_owned()]);
+    assert_eq!(converted(&converted(&beside).text).documents.len(), 1 + 3, "none is emptied");
     let others = list(&[item("a", "cpu: 1")]);
     assert_eq!(converted(&others).text, others, "nothing of HAMi's: as it was");
 }

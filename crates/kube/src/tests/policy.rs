@@ -1,4 +1,4 @@
-//! What would run unchanged, held against the policy of the cluster, which is CEL in `deploy/kubernetes/hami.yaml`.
+//! Manifests that would run unchanged, held against the policy of the cluster, which is CEL in `deploy/kubernetes/hami.yaml`.
 //!
 //! The text of each condition, and of what names the template, is compared with what the converter's constants make of it: a
 //! change of the file fails here until the converter follows.
