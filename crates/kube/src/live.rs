@@ -13,7 +13,7 @@ const METADATA: [&str; 6] =
 const APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// Takes those fields out of an object, and of the items where it is a list. The line of the first, where there was any.
-/// What has no kind is none, and may consist of them.
+/// Objects without a kind are left: they may consist of such fields.
 pub(crate) fn strip(object: &mut Node) -> Option<usize> {
     if kinds::kind(object).is_empty() {
         return None;
