@@ -27,7 +27,7 @@ const (
 	// withMetrics is the base with metrics beside it.
 	withMetrics = "../../deploy/kubernetes-metrics"
 	// withGates is the base without the policy for HAMi's pods.
-	withGates = "../../deploy/kubernetes-1.34"
+	withGates = "../../deploy/kubernetes-1.35"
 	// newest is the version of the cluster, where nothing else is said.
 	newest = "v1.36.3"
 )
@@ -130,7 +130,7 @@ func TestChartIsSound(t *testing.T) {
 func TestChartIsTheBase(t *testing.T) {
 	same(t, base, newest, nil)
 	same(t, withMetrics, newest, map[string]any{"metrics": true})
-	for _, version := range []string{"v1.34.2+k3s1", "v1.35.0"} {
+	for _, version := range []string{"v1.35.0", "v1.35.4+k3s1"} {
 		same(t, withGates, version, map[string]any{"allowGates": true, "hami": false})
 	}
 	same(t, withGates, newest, map[string]any{"hami": false})

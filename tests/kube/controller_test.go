@@ -155,6 +155,7 @@ func (plane *Plane) controllersPod() (*core.PodTemplateSpec, error) {
 // controllerMakesTemplates: HAMi's two lines, and nothing else, become a tenant with their limits; what the controller makes is what
 // `divvy kube convert` writes.
 func controllerMakesTemplates(t *testing.T, plane *Plane) {
+	needsNewest(t, "MutatingAdmissionPolicy that is on")
 	namespace := plane.namespace(t, "templates")
 	only := map[string]string{"test": namespace}
 	node := plane.simulated(t, "templates-1", only)
@@ -242,6 +243,7 @@ func (plane *Plane) converted(t *testing.T, pod *core.Pod) *dra.ResourceClaimTem
 
 // templatesAreFew: of sixty-five sizes one is refused in words; all that are ours go when no pod names them, and nothing else does.
 func templatesAreFew(t *testing.T, plane *Plane) {
+	needsNewest(t, "MutatingAdmissionPolicy that is on")
 	const most = 64
 	namespace := plane.namespace(t, "few")
 	before := plane.writes(t, controllerAccount)

@@ -22,9 +22,6 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 )
 
-// base is the folder of what is deployed.
-const base = "../../deploy/kubernetes"
-
 // pluginBase is that of the device plugin, in its place.
 const pluginBase = "../../deploy/kubernetes-plugin"
 

@@ -98,7 +98,7 @@ func (kubelet *Kubelet) start(t *testing.T) {
 		}
 		return pods
 	}
-	if err := kubelet.manager.Start(ctx, active, own, ready); err != nil {
+	if err := kubelet.manager.Start(ctx, active, nodeOf(ctx, own), ready); err != nil {
 		t.Fatal(err)
 	}
 	plugins := pluginmanager.NewPluginManager(filepath.Join(kubelet.Root, "plugins_registry"), record.NewFakeRecorder(100))

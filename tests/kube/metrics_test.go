@@ -78,6 +78,7 @@ func (kubelet *Kubelet) servePods(t *testing.T, socket string, pods ...*core.Pod
 // metricsOfPods: the agent's page names the pod of each tenant, without a word to the API server; the pod's status says how its card is,
 // and why that is not known.
 func metricsOfPods(t *testing.T, plane *Plane) {
+	needsNewest(t, "words about health in a pod's status")
 	namespace := "metrics"
 	only := map[string]string{"test": namespace}
 	free, err := net.Listen("tcp", "127.0.0.1:0")
@@ -126,11 +127,7 @@ func metricsOfPods(t *testing.T, plane *Plane) {
 			node.manager.UpdateAllocatedResourcesStatus(&placed[0], &status)
 			for _, resource := range status.ContainerStatuses[0].AllocatedResourcesStatus {
 				for _, one := range resource.Resources {
-					message := ""
-					if one.Message != nil {
-						message = *one.Message
-					}
-					if resource.Name == "claim:gpu" && string(one.Health) == wanted && strings.Contains(message, part) {
+					if resource.Name == "claim:gpu" && string(one.Health) == wanted && strings.Contains(healthWords(one), part) {
 						return "", nil
 					}
 				}

@@ -75,7 +75,7 @@ func (plane *Plane) node(t *testing.T, name string, labels map[string]string) *c
 			core.ResourceMemory: resource.MustParse("512Gi"),
 			core.ResourcePods:   resource.MustParse("1000"),
 		},
-		NodeInfo: core.NodeSystemInfo{ContainerRuntimeVersion: "containerd://2.1.0", KubeletVersion: "v1.36.3"},
+		NodeInfo: core.NodeSystemInfo{ContainerRuntimeVersion: "containerd://2.1.0", KubeletVersion: kubeletVersion},
 	}
 	node.Status.Capacity = node.Status.Allocatable
 	return check[*core.Node](t)(nodes.UpdateStatus(plane.Context, node, meta.UpdateOptions{}))

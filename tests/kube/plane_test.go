@@ -23,7 +23,6 @@ import (
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app/testing"
-	"k8s.io/kubernetes/pkg/controller/resourceclaim"
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/profile"
 )
@@ -115,7 +114,7 @@ func served(t *testing.T, storage *storagebackend.Config, audit string, flags ..
 		"--authorization-mode=RBAC",
 		"--audit-policy-file=" + policy,
 		"--audit-log-path=" + audit,
-	}, flags...), storage)
+	}, append(gates, flags...)...), storage)
 }
 
 // planeOf is a control plane without its controllers.
@@ -157,10 +156,7 @@ func (plane *Plane) startScheduler(t *testing.T, ctx context.Context) {
 func (plane *Plane) startClaims(t *testing.T) {
 	t.Helper()
 	informers := informers.NewSharedInformerFactory(plane, 0)
-	features := resourceclaim.Features{AdminAccess: true, PrioritizedList: true}
-	it, err := resourceclaim.NewController(klog.FromContext(plane.Context), features, plane,
-		informers.Core().V1().Pods(), informers.Scheduling().V1alpha2().PodGroups(),
-		informers.Resource().V1().ResourceClaims(), informers.Resource().V1().ResourceClaimTemplates())
+	it, err := newClaimController(plane, informers)
 	if err != nil {
 		t.Fatalf("controller of claims: %v", err)
 	}

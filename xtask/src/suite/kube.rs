@@ -4,6 +4,8 @@
 //! Promises: the agent and the daemon that it starts are of these sources; where Go or its modules are missing, that is one
 //! counted skip. Building Kubernetes takes minutes once, and what Go keeps of it is used again.
 
+use std::path::PathBuf;
+
 use anyhow::Result;
 
 use super::golang::GoModule;
@@ -11,14 +13,27 @@ use super::tally::Tally;
 use crate::clients;
 use crate::stage;
 
+/// A compiler of the largest packages takes a gigabyte; vet would look at all of Kubernetes; what hangs is not waited for.
+const ARGUMENTS: [&str; 5] = ["-p", "2", "-vet=off", "-timeout", "30m"];
+
 pub(super) fn suite(tally: &mut Tally) -> Result<()> {
+    GoModule { folder: "tests/helm", variables: &[], arguments: &ARGUMENTS }.test(tally)?;
+    cluster(tally, &[], &[])
+}
+
+/// The same tests with the oldest version that the agent is for, as far as that has what they need.
+pub(super) fn oldest(tally: &mut Tally) -> Result<()> {
+    let modules = ("GOFLAGS", PathBuf::from("-modfile=go-1.35.mod"));
+    cluster(tally, &[modules], &["-tags", "kubernetes135"])
+}
+
+fn cluster(tally: &mut Tally, more: &[(&str, PathBuf)], arguments: &[&str]) -> Result<()> {
     let stage = stage::build(clients::BENCH)?;
-    let variables = [
+    let mut variables = vec![
         ("DIVVY_KUBE", stage.path().join("bin/divvy-kube")),
         ("DIVVY_STAGE", stage.path().to_path_buf()),
     ];
-    // A compiler of the largest packages takes a gigabyte; vet would look at all of Kubernetes; what hangs is not waited for.
-    let arguments = ["-p", "2", "-vet=off", "-timeout", "30m"];
-    GoModule { folder: "tests/helm", variables: &[], arguments: &arguments }.test(tally)?;
+    variables.extend_from_slice(more);
+    let arguments = [&ARGUMENTS, arguments].concat();
     GoModule { folder: "tests/kube", variables: &variables, arguments: &arguments }.test(tally)
 }

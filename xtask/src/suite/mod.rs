@@ -54,8 +54,9 @@ const BESIDE: [Suite; 6] = [
 /// The suite whose tests leave processors idle for most of its time.
 const WAITS: &str = "workspace";
 
-/// Runs only where it is named: it needs roots of other systems, and builds everything once more for an old C library.
-const RELEASE: Suite = ("release", release);
+/// Suites that run only where they are named: one needs roots of other systems, and builds everything once more for an old C
+/// library; the other builds another version of Kubernetes, for ten minutes.
+const BY_NAME: [Suite; 2] = [("release", release), ("oldest", kube::oldest)];
 
 /// The package of [`searcher`].
 const SEARCHER: &str = "divvy-searcher";
@@ -68,16 +69,19 @@ pub(crate) fn chore(only: &[String]) -> Result<bool> {
     let mut chosen: Vec<Suite> = SUITES
         .into_iter()
         .chain(BESIDE)
-        .chain((!only.is_empty()).then_some(RELEASE))
+        .chain(BY_NAME.into_iter().filter(|_| !only.is_empty()))
         .filter(|(name, _)| only.is_empty() || only.iter().any(|word| name.contains(word.as_str())))
         .collect();
     if chosen.is_empty() {
-        let names: Vec<_> = SUITES.iter().chain(&BESIDE).map(|suite| suite.0).collect();
+        let names: Vec<_> =
+            SUITES.iter().chain(&BESIDE).chain(&BY_NAME).map(|suite| suite.0).collect();
         bail!("no suite is called {}; there are: {}", only.join(" "), names.join(" "));
     }
     let mut tally = Tally::default();
     if only.is_empty() {
-        tally.skipped.push("release: it runs by its name, `cargo xtask test release`".to_owned());
+        let skipped =
+            |(name, _): &Suite| format!("{name}: it runs by its name, `cargo xtask test {name}`");
+        tally.skipped.extend(BY_NAME.iter().map(skipped));
     }
     let mut later = Vec::new();
     if chosen.iter().any(|(name, _)| *name == WAITS) {

@@ -31,7 +31,7 @@ pub struct NodeCard {
     pub health: CardHealth,
     /// The same for people; may be empty.
     pub message: String,
-    /// What it has to give; none where that is not known.
+    /// Offer of it; none where that is not known.
     pub offer: Option<CardOffer>,
 }
 

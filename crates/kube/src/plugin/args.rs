@@ -6,7 +6,7 @@ use crate::agent::NodeArgs;
 
 /// Sell shares of a node's GPUs by sizes, as a device plugin.
 ///
-/// For clusters without shared devices, which are those before Kubernetes 1.34. Each size is a resource that pods ask for, as
+/// For clusters without shared devices, which are those before Kubernetes 1.35. Each size is a resource that pods ask for, as
 /// `divvy.dev/gpu-8g-30c` for 8 GiB and 30 % of a card's time. Never beside `divvy-kube agent` on one node, nor beside
 /// another plugin that sells the same cards.
 #[derive(Debug, clap::Args)]

@@ -34,7 +34,7 @@ pub struct AllocatedShare {
     pub memory_bytes: u64,
     /// Percent of the card's time.
     pub cores_percent: u32,
-    /// What the card has to give to all claims; none where that is not known, and not checked.
+    /// Offer of its card to all claims; where that is not known, it is not checked.
     pub offer: Option<CardOffer>,
 }
 
