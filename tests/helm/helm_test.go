@@ -206,7 +206,8 @@ func TestOldClustersAreToldTheWay(t *testing.T) {
 	}{
 		{"v1.33.5", nil, []string{"plugin.enabled=true"}},
 		{"v1.33.5", gates, []string{"plugin.enabled=true"}},
-		{"v1.34.2", nil, []string{"plugin.enabled=true", "allowGates=true", "hami=false", "DRAConsumableCapacity"}},
+		{"v1.34.2", gates, []string{"plugin.enabled=true"}},
+		{"v1.35.2", nil, []string{"plugin.enabled=true", "allowGates=true", "hami=false", "DRAConsumableCapacity"}},
 		{"v1.35.0-gke.100", nil, []string{"allowGates=true"}},
 		{"v1.35.0", gates, []string{"hami=false"}},
 	} {

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::ids;
-use super::room::TakenPart;
 use super::size::ClaimSize;
+use super::taken::TakenPart;
 
 /// Version of the file.
 pub(super) const VERSION: u64 = 2;

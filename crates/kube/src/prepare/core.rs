@@ -17,6 +17,7 @@ use super::selinux::{self, LabelUse};
 use super::settings::PreloadBy;
 use super::size::ClaimSize;
 use super::spec::{self, ContainerEdits, PreparePlaces};
+use super::taken::taken;
 
 /// Prepares claims on one node.
 #[derive(Debug)]
@@ -262,7 +263,7 @@ impl<D: NodeDaemon, K: NodeDisk> PrepareCore<D, K> {
             line.removing = false;
             line.ids.extend(plan.values().map(|tenant| tenant.id.clone()));
             line.shares = claim.shares.iter().filter_map(|share| share.share_id.clone()).collect();
-            line.taken = room::taken(claim);
+            line.taken = taken(claim);
             line.tenants = plan.iter().map(|(request, tenant)| known(request, tenant)).collect();
             if line.size.is_some() {
                 *answer = self.plan(claim, line.size.as_ref());

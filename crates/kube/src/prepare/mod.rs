@@ -22,6 +22,9 @@
 //! limits of that tenant are by card. A container that takes two requests of ours is in the tenant of the last, and has
 //! memory of the other's card to the size of a byte: too little, never too much.
 //!
+//! **A card that was given away twice is full.** The shares of all claims on the node are counted before another is prepared, whoever
+//! allocated it; one that is there already stays.
+//!
 //! **A share may have another size than it has claimed**, while its programs run: [`PrepareCore::resize`]. The checkpoint has it, so that
 //! making all of it again does not undo it.
 //!
@@ -48,6 +51,7 @@ mod settings;
 mod size;
 mod socket;
 mod spec;
+mod taken;
 #[cfg(test)]
 pub(crate) mod tests;
 

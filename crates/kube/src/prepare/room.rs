@@ -7,66 +7,13 @@
 //! Promises: on one node no card is given away twice, whoever allocated. A claim that is on the node already is never refused, nor
 //! one of which it is not known what its card has. What is to go does not count: its containers have ended.
 
-use std::collections::BTreeMap;
-
-use serde::{Deserialize, Serialize};
-
-use super::allocated::{AllocatedClaim, CardOffer};
+use super::allocated::AllocatedClaim;
 use super::checkpoint::{ClaimCheckpoint, ClaimLine};
 use super::reason::{PrepareError, PrepareReason};
-use crate::quantity;
+use super::taken::{TakenPart, taken};
 
-/// Percent of a card's time.
-const CARD_PERCENT: u32 = 100;
 /// Claims that a refusal names.
 const MOST_NAMES: usize = 3;
-
-/// Part of a card that a claim has, whatever its size is made to be.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct TakenPart {
-    memory_bytes: u64,
-    cores_percent: u32,
-    slots: u32,
-}
-
-impl TakenPart {
-    fn add(&mut self, other: Self) {
-        self.memory_bytes = self.memory_bytes.saturating_add(other.memory_bytes);
-        self.cores_percent = self.cores_percent.saturating_add(other.cores_percent);
-        self.slots = self.slots.saturating_add(other.slots);
-    }
-
-    fn left(self, offer: CardOffer) -> Self {
-        Self {
-            memory_bytes: offer.memory_bytes.saturating_sub(self.memory_bytes),
-            cores_percent: CARD_PERCENT.saturating_sub(self.cores_percent),
-            slots: offer.slots.saturating_sub(self.slots),
-        }
-    }
-
-    fn fits(self, left: Self) -> bool {
-        self.memory_bytes <= left.memory_bytes
-            && self.cores_percent <= left.cores_percent
-            && self.slots <= left.slots
-    }
-
-    fn words(self) -> String {
-        let memory = quantity::binary(self.memory_bytes);
-        format!("memory {memory}, cores {} and slots {}", self.cores_percent, self.slots)
-    }
-}
-
-/// Parts that a claim has, by the UUIDs of the cards.
-pub(super) fn taken(claim: &AllocatedClaim) -> BTreeMap<String, TakenPart> {
-    let mut taken = BTreeMap::<String, TakenPart>::new();
-    for share in &claim.shares {
-        let (memory_bytes, cores_percent) = (share.memory_bytes, share.cores_percent);
-        let part = TakenPart { memory_bytes, cores_percent, slots: 1 };
-        taken.entry(share.gpu_uuid.clone()).or_default().add(part);
-    }
-    taken
-}
 
 /// Checks that a claim fits its cards beside all others of the node.
 ///
@@ -116,6 +63,8 @@ pub(super) fn check(
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::allocated::CardOffer;
+    use super::super::taken::CARD_PERCENT;
     use super::super::tests::{claim, share};
     use super::*;
 
