@@ -89,9 +89,16 @@ func (plane *Plane) simulated(t *testing.T, name string, only map[string]string)
 // simulatedWith is the same of cards that variables describe, and with more arguments for the agent.
 func (plane *Plane) simulatedWith(t *testing.T, name string, only map[string]string, variables []string, more ...string) *Node {
 	t.Helper()
-	agent, stage := built(t)
+	_, stage := built(t)
 	plane.node(t, name, only)
-	node := withDaemon(t, plane.kubelet(t, name), stage, variables...)
+	return plane.withAgent(t, withDaemon(t, plane.kubelet(t, name), stage, variables...), more...)
+}
+
+// withAgent starts our agent on a node.
+func (plane *Plane) withAgent(t *testing.T, node *Node, more ...string) *Node {
+	t.Helper()
+	agent, stage := built(t)
+	name := node.Node
 	arguments := []string{
 		"agent", "--node-name", name, "--kubelet-root", node.Root, "--cdi", node.CDI, "--state", filepath.Join(node.Root, "state"),
 		"--daemon", filepath.Join(node.Home, "daemon.sock"), "--library", filepath.Join(stage, "lib/libdivvy.so"),
@@ -111,11 +118,12 @@ func (plane *Plane) simulatedWith(t *testing.T, name string, only map[string]str
 		}
 		return "", err
 	})
-	until(t, "the agent publishes the simulated card", func() (string, error) {
+	until(t, "the agent publishes its card", func() (string, error) {
 		found, err := plane.slicesOf(name)
 		for _, slice := range found {
 			for _, device := range slice.Spec.Devices {
-				if uuid := device.Attributes["uuid"].StringValue; uuid != nil && strings.Contains(*uuid, simulatedCards) {
+				// Cards of tests say less of themselves.
+				if device.Attributes["type"].StringValue != nil {
 					return "", nil
 				}
 			}
@@ -138,6 +146,16 @@ func built(t *testing.T) (agent, stage string) {
 // withDaemon starts our daemon on a node, with simulated cards, which variables describe.
 func withDaemon(t *testing.T, kubelet *Kubelet, stage string, variables ...string) *Node {
 	t.Helper()
+	machine := []string{
+		"SIMGPU_DIR=" + filepath.Join(kubelet.Root, "sim"), "SIMGPUD=" + filepath.Join(stage, "sim/simgpud"),
+		"LD_LIBRARY_PATH=" + filepath.Join(stage, "sim"),
+	}
+	return onMachine(t, kubelet, stage, append(machine, variables...)...)
+}
+
+// onMachine is the same on the cards that programs find with these variables.
+func onMachine(t *testing.T, kubelet *Kubelet, stage string, variables ...string) *Node {
+	t.Helper()
 	home := filepath.Join(kubelet.Root, "divvy")
 	for _, folder := range []string{home, filepath.Join(home, "tenants")} {
 		if err := os.Mkdir(folder, 0o700); err != nil {
@@ -146,8 +164,7 @@ func withDaemon(t *testing.T, kubelet *Kubelet, stage string, variables ...strin
 	}
 	divvy := func(arguments ...string) *exec.Cmd {
 		command := exec.Command(filepath.Join(stage, "bin/divvy"), arguments...)
-		command.Env = append(os.Environ(), "SIMGPU_DIR="+filepath.Join(kubelet.Root, "sim"), "SIMGPUD="+filepath.Join(stage, "sim/simgpud"),
-			"LD_LIBRARY_PATH="+filepath.Join(stage, "sim"), "TMPDIR="+kubelet.Root, "XDG_CACHE_HOME="+filepath.Join(kubelet.Root, "cache"))
+		command.Env = append(os.Environ(), "TMPDIR="+kubelet.Root, "XDG_CACHE_HOME="+filepath.Join(kubelet.Root, "cache"))
 		command.Env = append(command.Env, variables...)
 		return command
 	}

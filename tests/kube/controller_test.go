@@ -327,6 +327,7 @@ func (plane *Plane) holder() (string, error) {
 // controllersTakeTurns: the one that holds the lease writes, and is killed or stopped; another takes over, and no two write in the
 // same time. One that comes back writes nothing before it has the lease again.
 func controllersTakeTurns(t *testing.T, plane *Plane) {
+	needsNewest(t, "MutatingAdmissionPolicy that is on")
 	namespace := plane.namespace(t, "turns")
 	begun := len(plane.audited(t, controllerAccount, "resourceclaimtemplates", true))
 	running := map[string]*exec.Cmd{}
