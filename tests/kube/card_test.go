@@ -15,13 +15,18 @@ import (
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// worker multiplies matrices and says after each few how many there were, and at the start how much memory there is.
+// worker multiplies matrices and says after each few how many there were, and at the start how much memory there is. It holds as many
+// GiB as it is told, and ends where a word of them is not what it was.
 const worker = `
-import time, torch
+import sys, torch
 one = torch.randn(8192, 8192, device="cuda", dtype=torch.bfloat16)
 print("total", torch.cuda.mem_get_info()[1], flush=True)
+held = [torch.full((1 << 28,), number + 7, dtype=torch.int32, device="cuda") for number in range(int(sys.argv[1]))]
 many = 0
 while True:
+    if held:
+        number = many // 4 % len(held)
+        assert bool((held[number] == number + 7).all()), "a word is wrong"
     for _ in range(4):
         one @ one
     torch.cuda.synchronize()
@@ -34,6 +39,8 @@ type Worker struct {
 	*exec.Cmd
 	mutex sync.Mutex
 	total int64
+	// ended is whether it says nothing any more.
+	ended bool
 	said  []struct {
 		at   time.Time
 		many int64
@@ -41,9 +48,9 @@ type Worker struct {
 }
 
 // work starts one, in the tenant's directory, or natively where there is none.
-func work(t *testing.T, python, stage, directory string) *Worker {
+func work(t *testing.T, python, stage, directory string, gib int) *Worker {
 	t.Helper()
-	it := &Worker{Cmd: exec.Command(python, "-c", worker)}
+	it := &Worker{Cmd: exec.Command(python, "-c", worker, fmt.Sprint(gib))}
 	it.Env = os.Environ()
 	if directory != "" {
 		it.Env = append(it.Env, "LD_PRELOAD="+filepath.Join(stage, "lib/libdivvy.so"), "DIVVY_TENANT="+directory)
@@ -72,6 +79,9 @@ func work(t *testing.T, python, stage, directory string) *Worker {
 			}
 			it.mutex.Unlock()
 		}
+		it.mutex.Lock()
+		it.ended = true
+		it.mutex.Unlock()
 	}()
 	until(t, "a program works", func() (string, error) {
 		it.mutex.Lock()
@@ -128,7 +138,7 @@ func TestCard(t *testing.T) {
 		}
 		return rates
 	}
-	native := work(t, python, stage, "")
+	native := work(t, python, stage, "", 0)
 	whole := measure(native)[0]
 	native.end()
 	figures["native_per_s"] = whole
@@ -165,7 +175,7 @@ func TestCard(t *testing.T) {
 		node.prepare(t, &one)
 		prepared = append(prepared, time.Since(begun).Seconds())
 		id, at := directory(ids)
-		ids, workers = append(ids, id), append(workers, work(t, python, stage, at))
+		ids, workers = append(ids, id), append(workers, work(t, python, stage, at, 0))
 	}
 	figures["prepared_s"] = prepared
 	figures["memory_total_gib"] = float64(workers[0].total) / (1 << 30)
@@ -247,4 +257,61 @@ func TestCard(t *testing.T) {
 		worker.end()
 	}
 	report(t, figures)
+}
+
+// TestCardBeyond: a card of which half as much memory again is sold. Pods that would not fit together are placed by the scheduler, and
+// have the card by turns with all of their memory; no word of it is lost.
+func TestCardBeyond(t *testing.T) {
+	python := os.Getenv("DIVVY_CARD")
+	if python == "" {
+		t.Skip("no card: set DIVVY_CARD to a Python that has PyTorch, on a machine with a GPU")
+	}
+	_, stage := built(t)
+	const gib, lasts = 55, 90 * time.Second
+	native := work(t, python, stage, "", gib)
+	from := time.Now()
+	time.Sleep(8 * time.Second)
+	whole := native.rate(from, time.Now())
+	native.end()
+	plane := startPlane(t)
+	plane.apply(t, rendered(t, base))
+	only, namespace := map[string]string{"test": "beyond"}, "card-beyond"
+	plane.node(t, "beyond-1", only)
+	node := plane.withAgent(t, onMachine(t, plane.kubelet(t, "beyond-1"), stage), "--memory-percent", "150")
+	plane.namespace(t, namespace)
+	plane.template(t, namespace, "share", "60Gi", "33")
+	for _, name := range []string{"a", "b", "c"} {
+		plane.run(t, pod(namespace, name, "share", only))
+	}
+	placed := plane.placed(t, namespace, 3)
+	var all sync.WaitGroup
+	workers := make([]*Worker, 3)
+	for number := range placed {
+		node.prepare(t, &placed[number])
+	}
+	begun := time.Now()
+	for number, tenant := range node.tenants(t) {
+		all.Go(func() { workers[number] = work(t, python, stage, fmt.Sprint(tenant["directory"]), gib) })
+	}
+	all.Wait()
+	from = time.Now()
+	time.Sleep(lasts)
+	sum, rates := 0.0, []float64{}
+	for _, worker := range workers {
+		rate := worker.rate(from, time.Now())
+		worker.mutex.Lock()
+		if worker.ended {
+			t.Error("a program has ended, as where a word was wrong")
+		}
+		worker.mutex.Unlock()
+		sum, rates = sum+rate, append(rates, rate/whole)
+	}
+	status, err := node.divvy("daemon", "--status", "--json", "--home", node.Home).Output()
+	if err != nil {
+		t.Error(err)
+	}
+	report(t, map[string]any{
+		"figure": "card_beyond", "pods": 3, "gib_each": gib, "sold_percent": 150, "native_per_s": whole, "shares": rates, "sum": sum / whole,
+		"all_began_s": from.Sub(begun).Seconds(), "status": string(status),
+	})
 }
