@@ -121,8 +121,15 @@ func soldBeyond(t *testing.T, plane *Plane) {
 		}
 		return "", nil
 	})
+	// A kubelet that starts asks again for what is there, which stays as it was made.
+	node.start(t)
 	node.prepare(t, &placed[2])
 	node.counted(t, 3)
+	for _, tenant := range node.tenants(t) {
+		if tenant["oversubscribe"] != true {
+			t.Errorf("was changed while it runs: %v", tenant)
+		}
+	}
 	each(3, func(number int) { node.unprepare(t, &placed[number]) })
 	node.counted(t, 0)
 }

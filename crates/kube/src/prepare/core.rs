@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::allocated::AllocatedClaim;
 use super::checkpoint::{ClaimCheckpoint, ClaimLine, FoundCheckpoint, TenantLine, VERSION};
-use super::daemon::{DaemonError, NodeDaemon};
+use super::daemon::{DaemonError, NodeDaemon, NodeTenantLimits};
 use super::disk::{HostDisk, NodeDisk, replace};
 use super::held::HeldClaim;
 use super::ids;
@@ -347,12 +347,11 @@ impl<D: NodeDaemon, K: NodeDisk> PrepareCore<D, K> {
     fn make_tenant(&self, tenant: &PlannedTenant) -> Result<ContainerEdits, PrepareError> {
         let PlannedTenant { id, limits, preload, is_sized } = tenant;
         let directory = match self.daemon.create(id, limits) {
-            Err(error) if error.is_differs() => self.daemon.set(id, limits),
+            Err(error) if error.is_differs() => self.set(id, limits)?,
             // Limits that a tenant was made with are not refused, though it has others.
-            Ok(_) if *is_sized => self.daemon.set(id, limits),
-            other => other,
+            Ok(_) if *is_sized => self.set(id, limits)?,
+            other => other.map_err(|error| of_daemon(&error))?,
         };
-        let directory = directory.map_err(|error| of_daemon(&error))?;
         self.check_label(Path::new(&directory), LabelUse::Writes)?;
         let path = self.places.cdi_file(id);
         let cannot = |error: &dyn std::fmt::Display| {
@@ -362,6 +361,19 @@ impl<D: NodeDaemon, K: NodeDisk> PrepareCore<D, K> {
         let text = spec::text(id, &edits).map_err(|error| cannot(&error))?;
         replace(&self.disk, &path, text.as_bytes()).map_err(|error| cannot(&error))?;
         Ok(edits)
+    }
+
+    /// Gives a tenant that is there these limits; its directory. Whether its memory may leave was settled when it was made, perhaps by an
+    /// agent that sold otherwise, and stays so.
+    pub(super) fn set(&self, id: &str, limits: &NodeTenantLimits) -> Result<String, PrepareError> {
+        let set = match self.daemon.set(id, limits) {
+            Err(error) if error.is_differs() => {
+                let oversubscribe = !limits.oversubscribe;
+                self.daemon.set(id, &NodeTenantLimits { oversubscribe, ..limits.clone() })
+            }
+            other => other,
+        };
+        set.map_err(|error| of_daemon(&error))
     }
 
     /// Removes a tenant and its file.

@@ -7,7 +7,7 @@
 
 use super::allocated::AllocatedClaim;
 use super::checkpoint::{ClaimCheckpoint, FoundCheckpoint};
-use super::core::{PrepareCore, of_daemon, of_file};
+use super::core::{PrepareCore, of_file};
 use super::daemon::NodeDaemon;
 use super::disk::NodeDisk;
 use super::held::HeldClaim;
@@ -86,7 +86,7 @@ impl<D: NodeDaemon, K: NodeDisk> PrepareCore<D, K> {
             self.save(&mut open)?;
         }
         for tenant in plan.values() {
-            self.daemon.set(&tenant.id, &tenant.limits).map_err(|error| of_daemon(&error))?;
+            self.set(&tenant.id, &tenant.limits)?;
         }
         if size.is_none()
             && let Some(line) = open.now.claims.get_mut(&claim.uid)

@@ -110,6 +110,9 @@ impl NodeDaemon for FakeDaemon {
     fn set(&self, id: &str, limits: &NodeTenantLimits) -> std::result::Result<String, DaemonError> {
         let mut all = self.asked(true)?;
         let there = all.tenants.get_mut(id).ok_or_else(|| refusal("unknown-tenant"))?;
+        if there.oversubscribe != limits.oversubscribe {
+            return Err(refusal("differs"));
+        }
         let before = std::mem::replace(there, limits.clone());
         all.started.entry(id.to_owned()).or_insert(before);
         Ok(format!("/run/divvy/by-id/0/{id}"))

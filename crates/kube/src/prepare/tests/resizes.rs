@@ -128,9 +128,14 @@ fn on_a_node_that_sells_beyond_its_cards_all_memory_may_leave() {
     assert!(leaves());
     beyond().resize(&claim, Some(&size(SMALL, 10))).unwrap();
     assert!(leaves());
-    // An agent that was told otherwise.
+    // An agent that was told otherwise: what is there stays as it was made, with the limits that are asked for.
+    prepared(&node.core(), std::slice::from_ref(&claim));
+    node.core().resize(&claim, Some(&size(SMALL, 20))).unwrap();
+    assert!(leaves());
+    assert_eq!(node.known().tenants.values().next().unwrap().weight, 20);
+    unprepared(&node.core(), &["a"]);
     prepared(&node.core(), std::slice::from_ref(&claim));
     assert!(!leaves());
     prepared(&beyond(), &[claim]);
-    assert!(leaves());
+    assert!(!leaves());
 }
