@@ -62,4 +62,10 @@ fn a_container_of_podman_has_its_limits_by_a_device() {
     assert_eq!(ran.code(), Some(0), "{ran}");
     let printed: Vec<String> = ran.out.lines().map(str::to_owned).collect();
     assert!(is_shown(&shown, &printed, Numbers::Volatile), "{shown:#?}\n{ran}");
+
+    // A program whose variables were cleared has the same limits.
+    let cleared = format!("unset DIVVY_TENANT; {command}");
+    let ran = podman(&machine, &["divvy/tenant=train"], &cleared);
+    let printed: Vec<String> = ran.out.lines().map(str::to_owned).collect();
+    assert!(is_shown(&shown, &printed, Numbers::Volatile), "{shown:#?}\n{ran}");
 }

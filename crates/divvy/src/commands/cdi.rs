@@ -1,27 +1,31 @@
 //! `divvy cdi`: a container's limits as a device of the Container Device Interface.
 //!
 //! docker, podman and containerd read such a spec and do what it says when the device is asked for:
-//! mount the library, an `/etc/ld.so.preload` that names it, and the tenant's directory, and set the
-//! variables that hold the limits. The program in the container is started as ever.
+//! mount the library, an `/etc/ld.so.preload` that names it, and the tenant's directory. The limits are in
+//! that directory's files, and the library knows where it is mounted: what clears a program's variables (`sudo`, `ssh`, `cron`) loses
+//! no limit. The program in the container is started as ever.
 //!
 //! Promises: without `--out` nothing is made or changed; what the spec mounts lies in a directory of
 //! the owner's alone, so no other user of the host reaches a container's tenant; everything that can be
 //! wrong with a limit is found first. Does not hand out the GPU itself: that is the vendor's spec.
 
+use std::ffi::CString;
 use std::fs::{DirBuilder, Permissions};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use divvy_abi::config::{Rule, selector};
-use divvy_policy::share;
+use divvy_abi::config::{Config, FLAG_FAIL_OPEN};
+use divvy_page::AttachError;
+use divvy_page::owner::Owner;
 
 use crate::machine::cards::Cards;
 use crate::machine::install;
 use crate::output::failure::usage;
 use crate::output::{json, out};
 use crate::tenants::share_args::ShareArgs;
-use crate::tenants::{limits, tenant_dir};
+use crate::tenants::{ledger, limits, tenant_dir};
 
 /// The version of the specification: the oldest in which names may begin with a digit. Runtimes pass over specs that are
 /// newer than they know, as podman 4.3 does one of 0.6.0.
@@ -30,20 +34,20 @@ const CDI_VERSION: &str = "0.5.0";
 const KIND: &str = "divvy/tenant";
 /// Where the library lies in a container.
 const LIBRARY: &str = "/usr/local/divvy/libdivvy.so";
-/// Where the tenants of a container lie in it.
-const TENANTS: &str = "/run/divvy";
+/// Where a container has its tenant; the library looks there where no variable names one.
+const TENANT: &str = "/run/divvy/tenant";
 /// The file in the host's directory that becomes `/etc/ld.so.preload`.
 const PRELOAD: &str = "ld.so.preload";
 
 /// Write a CDI spec: limits for containers as a device of docker, podman and containerd.
 ///
-/// The device carries the library, an /etc/ld.so.preload, a directory for the tenant's files and the
-/// limits as environment. Ask for it beside the GPU itself, which the vendor's own spec describes:
+/// The device carries the library, an /etc/ld.so.preload, and the tenant's directory with its limits. Ask for it beside the GPU itself, which the vendor's own spec describes:
 ///
 ///   docker run --device nvidia.com/gpu=0 --device divvy/tenant=train IMAGE ...
 ///
 /// Containers that ask for the same device share its limits. Without --out the spec is printed and
-/// nothing is made. With --out the file is written, and what it mounts is made under --host-dir.
+/// nothing is made. With --out the file is written, and what it mounts is made under --host-dir. Written again with other limits, these
+/// hold at once for containers that run.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -130,7 +134,7 @@ struct Report<'a> {
 #[derive(Debug)]
 struct Wanted {
     name: String,
-    environment: Vec<String>,
+    config: Config,
     library: PathBuf,
     host_dir: PathBuf,
 }
@@ -143,7 +147,7 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
             args.host_dir.display()
         )));
     }
-    let environment = environment(args)?;
+    let config = config(args)?;
     let library = match &args.library {
         Some(path) => install::link(path).with_context(|| {
             format!("--library {} is not there; name libdivvy.so", path.display())
@@ -152,7 +156,7 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
         None => install::library_link()?,
     };
     let wanted =
-        Wanted { name: args.name.clone(), environment, library, host_dir: args.host_dir.clone() };
+        Wanted { name: args.name.clone(), config, library, host_dir: args.host_dir.clone() };
     let text = wanted.text()?;
     let Some(file) = &args.out else {
         out::text(&text)?;
@@ -211,60 +215,26 @@ fn write_whole(file: &Path, text: &str) -> Result<()> {
     written.with_context(cannot)
 }
 
-/// The limits as variables: what the library in a container reads.
-fn environment(args: &Args) -> Result<Vec<String>> {
-    // A shortened UUID is completed only to be refused by its whole name.
+/// The limits, as the tenant's files have them.
+fn config(args: &Args) -> Result<Config> {
     let uuids: Vec<String> = Cards::of_kernel().into_iter().map(|card| card.uuid).collect();
     let memory = limits::rules(&args.memory, &uuids)?;
     let share = args.share.read(&uuids)?;
-    if memory.is_empty() && share.is_empty() {
+    if memory.as_slice().is_empty() && share.is_empty() {
         return Err(usage(
             "a device without a limit would do nothing: give --memory, --compute, --weight, \
              --priority or --class",
         ));
     }
-    let mut variables = Vec::new();
-    for rule in memory.as_slice() {
-        variables.push(variable("DIVVY_MEMORY", "--memory", rule)?);
-    }
-    for rule in &share.rules {
-        variables.push(variable("DIVVY_COMPUTE", "--compute", rule)?);
-    }
-    let words = [
-        ("DIVVY_WEIGHT", share.weight.map(|weight| weight.to_string())),
-        ("DIVVY_PRIORITY", share.priority.map(|level| share::priority_word(level).to_owned())),
-        ("DIVVY_CLASS", share.class.map(|class| share::class_word(class).to_owned())),
-        ("DIVVY_FAIL", args.fail_open.then(|| "open".to_owned())),
-    ];
-    let set = words.into_iter().filter_map(|(name, value)| Some(format!("{name}={}", value?)));
-    variables.extend(set);
-    // Names the tenant; the file itself is never made.
-    variables.push(format!("CUDA_DEVICE_MEMORY_SHARED_CACHE={TENANTS}/{}.cache", args.name));
-    Ok(variables)
-}
-
-fn variable(name: &str, option: &str, rule: &Rule) -> Result<String> {
-    let text = limits::text(rule);
-    let value = text.split_once('=').map_or(text.as_str(), |(_, value)| value);
-    match rule.selector {
-        selector::ALL => Ok(format!("{name}={value}")),
-        selector::INDEX => Ok(format!("{name}_{}={value}", rule.index)),
-        _ => Err(usage(format!(
-            "{option} {text}: a container's variables name devices by index; write 0={value} for \
-             device 0"
-        ))),
-    }
+    let mut config = limits::config(&args.name, &memory, args.fail_open, false);
+    share.apply(&mut config);
+    Ok(config)
 }
 
 impl Wanted {
-    /// The host's directory that the container writes its tenant in.
-    fn shared(&self) -> PathBuf {
-        self.host_dir.join(&self.name)
-    }
-
-    /// Where the tenant's files are then.
+    /// The tenant's directory on the host.
     fn tenant(&self) -> PathBuf {
-        self.shared().join(".divvy").join(&self.name)
+        self.host_dir.join(&self.name)
     }
 
     fn text(&self) -> Result<String> {
@@ -279,11 +249,11 @@ impl Wanted {
             devices: [Device {
                 name: self.name.clone(),
                 container_edits: Edits {
-                    env: self.environment.clone(),
+                    env: vec![format!("DIVVY_TENANT={TENANT}")],
                     mounts: vec![
                         mount(self.library.clone(), LIBRARY, "ro"),
                         mount(self.host_dir.join(PRELOAD), "/etc/ld.so.preload", "ro"),
-                        mount(self.shared(), TENANTS, "rw"),
+                        mount(self.tenant(), TENANT, "rw"),
                     ],
                 },
             }],
@@ -311,22 +281,47 @@ impl Wanted {
         }
         write_whole(&self.host_dir.join(PRELOAD), &format!("{LIBRARY}\n"))?;
         std::fs::set_permissions(self.host_dir.join(PRELOAD), Permissions::from_mode(0o644))?;
-        let shared = self.shared();
-        let cannot = || format!("{} cannot be made", shared.display());
-        match DirBuilder::new().mode(0o777).create(&shared) {
+        let tenant = self.tenant();
+        let cannot = || format!("{} cannot be made", tenant.display());
+        match DirBuilder::new().mode(0o777).create(&tenant) {
             Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
                 return Err(error).with_context(cannot);
             }
             _ => {}
         }
+        self.give_limits()?;
         // Containers run as any user; the umask must not keep them out.
-        std::fs::set_permissions(&shared, Permissions::from_mode(0o777)).with_context(cannot)
+        std::fs::set_permissions(&tenant, Permissions::from_mode(0o777)).with_context(cannot)
+    }
+
+    /// Writes the limits, or changes those that are there, which programs that run follow.
+    fn give_limits(&self) -> Result<()> {
+        let tenant = self.tenant();
+        let path = CString::new(tenant.as_os_str().as_bytes())?;
+        let wanted = &self.config;
+        let owner = match Owner::open(&path) {
+            Ok(owner) => owner,
+            Err(AttachError::NoConfig) => return ledger::write_config(&tenant, wanted),
+            Err(error) => bail!("the limits in {} cannot be changed: {error}", tenant.display()),
+        };
+        let changed = owner.update(|now| {
+            (now.rules, now.rule_count) = (wanted.rules, wanted.rule_count);
+            now.compute_rules = wanted.compute_rules;
+            now.compute_rule_count = wanted.compute_rule_count;
+            (now.weight, now.priority, now.class) = (wanted.weight, wanted.priority, wanted.class);
+            now.flags = now.flags & !FLAG_FAIL_OPEN | wanted.flags & FLAG_FAIL_OPEN;
+        });
+        let cannot = |error| {
+            anyhow::anyhow!("the limits in {} cannot be changed: {error}", tenant.display())
+        };
+        changed.map(|_| ()).map_err(cannot)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use clap::Parser;
+    use divvy_policy::share;
 
     use super::*;
 
@@ -344,7 +339,7 @@ mod tests {
         let args = args(words);
         Ok(Wanted {
             name: args.name.clone(),
-            environment: environment(&args)?,
+            config: config(&args)?,
             library: PathBuf::from("/usr/lib/divvy/libdivvy.so"),
             host_dir: args.host_dir.clone(),
         })
@@ -385,30 +380,22 @@ mod tests {
     }
 
     #[test]
-    fn variables_are_read_back_as_they_were_meant() {
+    fn limits_are_those_that_were_asked_for() {
         let all = wanted(&["-n", "x", "-m", "8GiB,1=50%,2=0", "-c", "12.5%,1=99.5%"]).unwrap();
-        let pairs: Vec<_> = all.environment.iter().map(|v| v.split_once('=').unwrap()).collect();
-        let mut memory = divvy_policy::limit::Rules::new();
-        let mut found = share::Environment::new();
-        for (name, value) in &pairs {
-            memory.push_env("DIVVY_MEMORY", name, value).unwrap();
-            found.push(name, value).unwrap();
-        }
-        let limit =
-            |index| divvy_policy::limit::resolve(memory.as_slice(), index, &[0; 16], 1 << 40);
+        let memory = &all.config.rules[..all.config.rule_count as usize];
+        let limit = |index| divvy_policy::limit::resolve(memory, index, &[0; 16], 1 << 40);
         assert_eq!(limit(Some(0)), Ok(Some(8 << 30)));
         assert_eq!(limit(Some(1)), Ok(Some(1 << 39)));
         assert_eq!(limit(Some(2)), Ok(None));
-        assert_eq!(share::resolve(found.rules(), Some(0), &[0; 16]), Ok(Some(125_000)));
-        assert_eq!(share::resolve(found.rules(), Some(1), &[0; 16]), Ok(Some(995_000)));
+        let caps = &all.config.compute_rules[..all.config.compute_rule_count as usize];
+        assert_eq!(share::resolve(caps, Some(0), &[0; 16]), Ok(Some(125_000)));
+        assert_eq!(share::resolve(caps, Some(1), &[0; 16]), Ok(Some(995_000)));
     }
 
     #[test]
     fn what_makes_no_device_is_refused_in_words() {
-        let uuid = "GPU-00112233-4455-6677-8899-aabbccddeeff=8GiB";
         for (words, part) in [
             (vec!["-n", "x"], "--memory"),
-            (vec!["-n", "x", "-m", uuid], "by index"),
             (vec!["-n", "x", "-m", "abc"], "--memory abc"),
             (vec!["-n", "x", "-c", "0%"], "--compute 0%"),
         ] {
@@ -452,6 +439,17 @@ mod tests {
         assert_eq!(preload.trim(), LIBRARY);
         let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o7777;
         assert_eq!((mode(&host), mode(&host.join("x"))), (0o700, 0o777));
+        let limits = || {
+            let path = CString::new(host.join("x").as_os_str().as_bytes()).unwrap();
+            let config = Owner::open(&path).unwrap().read().unwrap();
+            (config.rules[0].value, config.flags & FLAG_FAIL_OPEN)
+        };
+        assert_eq!(limits(), (1 << 30, 0));
+        let mut other = args;
+        (other.memory, other.fail_open) = (vec!["2GiB".to_owned()], true);
+        assert_eq!(run(&other).unwrap(), 0);
+        assert_eq!(limits(), (2 << 30, FLAG_FAIL_OPEN));
+        let args = other;
         std::fs::set_permissions(&host, Permissions::from_mode(0o755)).unwrap();
         assert!(run(&args).unwrap_err().to_string().contains("chmod 700"));
         std::fs::remove_dir_all(&base).unwrap();
