@@ -2,11 +2,12 @@
 //!
 //! A kubelet takes back what it has prepared, unless its state was lost while the machine went on. Then nobody ever names the claim
 //! again. So where a card has no room for a claim, the others on the node are looked at: one that the API server does not know any
-//! more, or not as allocated, and of which no program holds memory, is taken back.
+//! more, or not as allocated here with these shares, and of which no program holds memory, is taken back.
 //!
-//! Promises: an API server or a daemon that does not answer takes nothing back, and a program that runs keeps its share. Asks only
-//! where a card was full, once for each claim of the node.
+//! Promises: an API server or a daemon that does not answer takes nothing back, and a program that holds memory keeps its share; one
+//! that has not come to its card yet finds no tenant. Asks only where a card was full, once for each claim of the node.
 
+use k8s_openapi::api::resource::v1::ResourceClaim;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
@@ -27,13 +28,11 @@ where
         let mut asking = JoinSet::new();
         for claim in held.into_iter().filter(|claim| !claim.name.is_empty()) {
             let claims = self.claims().clone();
+            let of = (self.driver().to_owned(), self.pool().to_owned());
             asking.spawn(async move {
                 let got = timeout_at(deadline, claims.get(&claim.namespace, &claim.name)).await;
                 let is_gone = match got {
-                    Ok(Ok(found)) => {
-                        found.metadata.uid.as_ref() != Some(&claim.uid)
-                            || found.status.is_none_or(|status| status.allocation.is_none())
-                    }
+                    Ok(Ok(found)) => !is_as_held(&found, &claim, &of),
                     Ok(Err(error)) => error.reason == PrepareReason::ClaimChanged,
                     Err(_) => false,
                 };
@@ -55,4 +54,19 @@ where
         }
         taken.len()
     }
+}
+
+/// Whether a claim is that of this UID, and allocated to this driver and pool with a share that is held; which they are is not known of a
+/// checkpoint that was lost.
+fn is_as_held(found: &ResourceClaim, held: &HeldClaim, (driver, pool): &(String, String)) -> bool {
+    let status = found.status.as_ref();
+    let allocation = status.and_then(|status| status.allocation.as_ref());
+    let devices = allocation.and_then(|allocation| allocation.devices.as_ref());
+    let mut results = devices.and_then(|devices| devices.results.as_ref()).into_iter().flatten();
+    found.metadata.uid.as_ref() == Some(&held.uid)
+        && results.any(|result| {
+            let share = result.share_id.as_ref();
+            let is_held = share.is_none_or(|id| held.shares.is_empty() || held.shares.contains(id));
+            result.driver == *driver && result.pool == *pool && is_held
+        })
 }

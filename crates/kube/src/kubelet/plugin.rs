@@ -280,10 +280,11 @@ where
         let core = self.core.clone();
         let working = tokio::task::spawn_blocking(move || {
             let _turn = turn;
-            work(&core)
+            // An agent that was stopped meanwhile does nothing late: another one may have been asked since.
+            (Instant::now() < deadline).then(|| work(&core))
         });
         let done = timeout_at(deadline, working).await.map_err(late("it goes on"))?;
-        done.map_err(|_| lost())
+        done.map_err(|_| lost())?.ok_or_else(|| too_late("it was not begun in time"))
     }
 
     /// Says it on the claim too, where people look.

@@ -249,8 +249,8 @@ impl<D: NodeDaemon, K: NodeDisk> PrepareCore<D, K> {
     ) -> Result<OpenCheckpoint, PrepareError> {
         let mut open = self.open()?;
         for (claim, answer) in claims.iter().zip(plans) {
-            if answer.is_ok()
-                && let Err(error) = room::check(&open.now, claim)
+            if let Ok(plan) = &*answer
+                && let Err(error) = room::check(&open.now, claim, plan)
             {
                 *answer = Err(error);
             }
@@ -345,12 +345,11 @@ impl<D: NodeDaemon, K: NodeDisk> PrepareCore<D, K> {
     }
 
     fn make_tenant(&self, tenant: &PlannedTenant) -> Result<ContainerEdits, PrepareError> {
-        let PlannedTenant { id, limits, preload, is_sized } = tenant;
+        let PlannedTenant { id, limits, preload } = tenant;
+        // One that is there may have other limits than it was made with: a size that nobody knows of, or what its programs wrote.
         let directory = match self.daemon.create(id, limits) {
-            Err(error) if error.is_differs() => self.set(id, limits)?,
-            // Limits that a tenant was made with are not refused, though it has others.
-            Ok(_) if *is_sized => self.set(id, limits)?,
-            other => other.map_err(|error| of_daemon(&error))?,
+            Err(error) if !error.is_differs() => return Err(of_daemon(&error)),
+            _ => self.set(id, limits)?,
         };
         self.check_label(Path::new(&directory), LabelUse::Writes)?;
         let path = self.places.cdi_file(id);

@@ -18,8 +18,6 @@ pub(super) struct PlannedTenant {
     pub(super) id: String,
     pub(super) limits: NodeTenantLimits,
     pub(super) preload: PreloadBy,
-    /// Whether a size is in the place of what is claimed.
-    pub(super) is_sized: bool,
 }
 
 /// Tenants of a claim, by request.
@@ -62,8 +60,8 @@ pub(super) fn of(
         }
         let limits = limits(&shares, settings, size)
             .map_err(|why| bad(format!("request {request:?}: {why}")))?;
-        let (preload, is_sized) = (settings.preload, size.is_some());
-        plan.insert(request.to_owned(), PlannedTenant { id, limits, preload, is_sized });
+        let preload = settings.preload;
+        plan.insert(request.to_owned(), PlannedTenant { id, limits, preload });
     }
     Ok(plan)
 }

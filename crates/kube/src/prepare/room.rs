@@ -5,10 +5,12 @@
 //! refused until the others have ended; the kubelet asks again.
 //!
 //! Promises: on one node no card is given away twice, whoever allocated. A claim that is on the node already is never refused, nor
-//! one of which it is not known what its card has. What is to go does not count: its containers have ended.
+//! one of which it is not known what its card has; the same claim in another allocation is another. What is to go does not count: its
+//! containers have ended.
 
 use super::allocated::AllocatedClaim;
 use super::checkpoint::{ClaimCheckpoint, ClaimLine};
+use super::plan::ClaimPlan;
 use super::reason::{PrepareError, PrepareReason};
 use super::taken::{TakenPart, taken};
 
@@ -22,11 +24,12 @@ const MOST_NAMES: usize = 3;
 pub(super) fn check(
     checkpoint: &ClaimCheckpoint,
     claim: &AllocatedClaim,
+    plan: &ClaimPlan,
 ) -> Result<(), PrepareError> {
     let taken = taken(claim);
-    let others =
-        || checkpoint.claims.iter().filter(|(uid, line)| **uid != claim.uid && !line.removing);
-    let is_there = |line: &ClaimLine| !line.removing && line.taken == taken;
+    let others = || checkpoint.claims.values().filter(|line| !line.removing);
+    let is_there =
+        |line: &ClaimLine| !line.removing && plan.values().all(|it| line.ids.contains(&it.id));
     if checkpoint.claims.get(&claim.uid).is_some_and(is_there) {
         return Ok(());
     }
@@ -35,7 +38,7 @@ pub(super) fn check(
         let Some(offer) = offer.and_then(|share| share.offer) else { continue };
         let mut sum = TakenPart::default();
         let mut names = Vec::new();
-        for (_, line) in others() {
+        for line in others() {
             let Some(part) = line.taken.get(uuid) else { continue };
             sum.add(*part);
             names.push(format!("{}/{}", line.namespace, line.name));
@@ -47,13 +50,19 @@ pub(super) fn check(
         let more = names.len().saturating_sub(MOST_NAMES);
         names.truncate(MOST_NAMES);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        let words = format!(
-            "{} were allocated of {uuid}, where {} are left beside {}{more}: another scheduler wrote at that moment, or a pod that \
-             was deleted by force still runs; asked again until they have ended",
-            part.words(),
-            left.words(),
-            names.join(", "),
-        );
+        let (asked, left) = (part.words(), left.words());
+        let words = if names.is_empty() {
+            format!(
+                "{asked} were allocated of {uuid}, which has {left} to give: the node's --slots or --memory-percent were lowered since, or \
+                 no scheduler has allocated that; delete the pod and its claim"
+            )
+        } else {
+            format!(
+                "{asked} were allocated of {uuid}, where {left} are left beside {}{more}: another scheduler wrote at that moment, or \
+                 a pod that was deleted by force still runs; asked again until they have ended",
+                names.join(", ")
+            )
+        };
         return Err(PrepareError::new(PrepareReason::CardFull, words));
     }
     Ok(())
@@ -63,7 +72,8 @@ pub(super) fn check(
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::allocated::CardOffer;
+    use super::super::allocated::{AllocatedShare, CardOffer};
+    use super::super::plan;
     use super::super::taken::CARD_PERCENT;
     use super::super::tests::{claim, share};
     use super::*;
@@ -80,9 +90,14 @@ mod tests {
         asks
     }
 
+    fn check(node: &ClaimCheckpoint, claim: &AllocatedClaim) -> Result<(), PrepareError> {
+        super::check(node, claim, &plan::of(claim, None).unwrap())
+    }
+
     fn enter(checkpoint: &mut ClaimCheckpoint, claim: &AllocatedClaim) {
         let line = checkpoint.claims.entry(claim.uid.clone()).or_default();
         (line.name, line.taken) = (claim.name.clone(), taken(claim));
+        line.ids = plan::of(claim, None).unwrap().into_values().map(|tenant| tenant.id).collect();
     }
 
     #[test]
@@ -95,8 +110,6 @@ mod tests {
             (asks("c", 11, 10), false),
             (asks("c", 10, 11), false),
             (asks("b", 30, 40), true),
-            (asks("b", 40, 50), true),
-            (asks("b", 41, 50), false),
         ] {
             assert_eq!(check(&node, &claim).is_ok(), fits, "{claim:?}");
         }
@@ -111,19 +124,33 @@ mod tests {
         let mut unknown = asks("d", 80, 100);
         unknown.shares[0].offer = None;
         assert_eq!(check(&node, &unknown), Ok(()));
-        // The same claim in another allocation is as good as a new one.
+        // The same claim in another allocation is another, beside what it had.
         assert!(check(&node, &asks("c", 60, 60)).is_err());
+        let again = |gib, cores| {
+            let mut again = asks("b", gib, cores);
+            again.shares[0].share_id = Some("again".to_owned());
+            again
+        };
+        assert_eq!(check(&node, &again(10, 10)), Ok(()));
+        assert!(check(&node, &again(30, 40)).is_err());
+        let words = check(&ClaimCheckpoint::new("boot"), &asks("a", 81, 1)).unwrap_err().words;
+        assert!(words.contains("which has memory 80Gi, cores 100 and slots 4 to give"), "{words}");
     }
 
     #[test]
     fn shares_of_one_card_count_together() {
         let node = ClaimCheckpoint::new("boot");
         let mut both = asks("a", 40, 50);
-        both.shares.push(both.shares[0].clone());
+        let more = |number: usize| {
+            let mut more = asks("a", 1, 1).shares[0].clone();
+            more.share_id = Some(format!("share-{number}"));
+            more
+        };
+        both.shares.push(AllocatedShare { memory_bytes: 40 << 30, cores_percent: 50, ..more(9) });
         assert_eq!(check(&node, &both), Ok(()));
         both.shares[1].cores_percent = 51;
         assert!(check(&node, &both).is_err());
-        both.shares = vec![asks("a", 1, 1).shares[0].clone(); 5];
+        both.shares = (0..5).map(more).collect();
         assert!(check(&node, &both).is_err(), "there are four slots");
     }
 
@@ -134,7 +161,8 @@ mod tests {
         ) {
             let mut node = ClaimCheckpoint::new("boot");
             for (uid, gib, cores, ends) in claims {
-                let asks = asks(&format!("u{uid}"), gib, cores);
+                let mut asks = asks(&format!("u{uid}"), gib, cores);
+                asks.shares[0].share_id = Some(format!("{gib}-{cores}"));
                 if ends {
                     node.claims.remove(&asks.uid);
                 } else if check(&node, &asks).is_ok() {

@@ -236,3 +236,37 @@ async fn a_card_that_was_given_away_twice_is_full_until_the_others_end() {
     );
     agent.terminate().await;
 }
+
+#[tokio::test]
+async fn a_claim_in_another_allocation_is_another() {
+    let node = KubeletNode::new("solo");
+    let agent = node.agent(None).await;
+    let mut kubelet = FakeKubelet::at(&agent.sockets.service).await;
+    let allocate = |name: &str, share: &str, pool: &str| {
+        node.allocate(name, name);
+        let mut claims = node.claims.claims.lock().unwrap();
+        let claim = claims.get_mut(&format!("team/{name}")).unwrap();
+        let result = &mut claim["status"]["allocation"]["devices"]["results"][0];
+        (result["shareID"], result["pool"]) = (json!(share), json!(pool));
+        result["consumedCapacity"]["cores"] = json!("60");
+    };
+    let (solo, other) = ([("solo", "solo")], [("other", "other")]);
+    allocate("solo", "first", "node");
+    assert_eq!(kubelet.prepare(&solo).await["solo"].error, "");
+    // Its pod was deleted by force and runs, and the claim was allocated again for another pod.
+    allocate("solo", "second", "node");
+    node.daemon.held_bytes.store(1, SeqCst);
+    assert_eq!(word(&kubelet.prepare(&solo).await, "solo"), "card-full");
+    assert_eq!(node.daemon.ids().len(), 1);
+    node.daemon.held_bytes.store(0, SeqCst);
+    let first = node.daemon.ids();
+    assert_eq!(kubelet.prepare(&solo).await["solo"].error, "");
+    assert_eq!(node.daemon.ids().len(), 1);
+    assert_ne!(node.daemon.ids(), first);
+    // A kubelet that has lost its state, and a claim that is on another node now.
+    allocate("solo", "third", "elsewhere");
+    allocate("other", "other", "node");
+    assert_eq!(kubelet.prepare(&other).await["other"].error, "");
+    assert_eq!(node.daemon.ids().len(), 1);
+    agent.terminate().await;
+}
