@@ -51,10 +51,11 @@ func instances(t *testing.T, plane *Plane) {
 	const asked, fit = 10, 8
 	plane.namespace(t, namespace)
 	plane.template(t, namespace, "share", "4Gi", "30")
-	for number := range asked {
-		plane.run(t, pod(namespace, fmt.Sprintf("pod-%d", number), "share", only))
+	run := func(number int) { plane.run(t, pod(namespace, fmt.Sprintf("pod-%d", number), "share", only)) }
+	placed := plane.inTurn(t, namespace, fit, run)
+	for number := fit; number < asked; number++ {
+		run(number)
 	}
-	placed := plane.placed(t, namespace, fit)
 	tenants := map[string]int{}
 	for number := range placed {
 		devices := node.prepare(t, &placed[number])

@@ -159,6 +159,18 @@ func (plane *Plane) placed(t *testing.T, namespace string, count int) []core.Pod
 	return pods
 }
 
+// inTurn runs pods, each when those before it are placed. The scheduler counts a claim that it is just allocating twice for an instant; a
+// pod that would fill a card and comes in it is tried again after five minutes alone, where nothing else happens.
+func (plane *Plane) inTurn(t *testing.T, namespace string, count int, run func(number int)) []core.Pod {
+	t.Helper()
+	var placed []core.Pod
+	for number := range count {
+		run(number)
+		placed = plane.placed(t, namespace, number+1)
+	}
+	return placed
+}
+
 // onePod runs one with a share of 8 GiB and 30 %, and waits until it is placed.
 func (plane *Plane) onePod(t *testing.T, namespace string, only map[string]string) []core.Pod {
 	t.Helper()

@@ -71,11 +71,10 @@ func podsArePreempted(t *testing.T, plane *Plane) {
 			return "", err
 		})
 	}
-	for number := range 4 {
+	running := plane.inTurn(t, namespace, 4, func(number int) {
 		// The youngest go first, and these may not.
 		run(fmt.Sprintf("low-%d", number), "low", number > 0)
-	}
-	running := plane.placed(t, namespace, 4)
+	})
 	for _, one := range running {
 		one.Status.Phase = core.PodRunning
 		one.Status.Conditions = append(one.Status.Conditions, core.PodCondition{Type: core.PodReady, Status: core.ConditionTrue})

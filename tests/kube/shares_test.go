@@ -14,9 +14,9 @@ func sharesOfACard(t *testing.T, plane *Plane) {
 	plane.node(t, "shares-1", only)
 	plane.slice(t, "shares-1", card("gpu-0", "GPU-shares-0", "80Gi", 16))
 	plane.template(t, namespace, "gpu-8192mi-30c", "8Gi", "30")
-	for number := range 4 {
-		plane.run(t, pod(namespace, fmt.Sprintf("pod-%d", number), "gpu-8192mi-30c", only))
-	}
+	run := func(number int) { plane.run(t, pod(namespace, fmt.Sprintf("pod-%d", number), "gpu-8192mi-30c", only)) }
+	plane.inTurn(t, namespace, 3, run)
+	run(3)
 	until(t, "three placed, one refused", func() (string, error) {
 		placed, waiting := plane.pods(t, namespace)
 		for _, words := range waiting {

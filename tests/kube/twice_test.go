@@ -85,7 +85,9 @@ func soldBeyond(t *testing.T, plane *Plane) {
 	plane.template(t, namespace, "half", "32Gi", "20")
 	plane.template(t, namespace, "larger", "65Gi", "20")
 	plane.run(t, pod(namespace, "larger", "larger", only))
-	each(4, func(number int) { plane.run(t, pod(namespace, fmt.Sprintf("pod-%d", number), "half", only)) })
+	run := func(number int) { plane.run(t, pod(namespace, fmt.Sprintf("pod-%d", number), "half", only)) }
+	plane.inTurn(t, namespace, 3, run)
+	run(3)
 	until(t, "three placed, two refused", func() (string, error) {
 		placed, waiting := plane.pods(t, namespace)
 		if len(placed) != 3 || len(waiting) != 2 || waiting["larger"] == "" {

@@ -34,8 +34,9 @@ use crate::prepare::{HeldClaim, PrepareReason, ResizeFailure};
 const MOST_GAP: Duration = Duration::from_millis(200);
 /// Objects of other nodes' claims that are kept; any may come to be of a claim here.
 const MOST_OBJECTS: usize = 8192;
-/// Time between two looks where nothing happens.
-const IDLE: Duration = Duration::from_secs(3600);
+/// Time between two looks where nothing is heard of: another agent of the node may have prepared a claim, or taken one back, of which
+/// its checkpoint tells.
+const IDLE: Duration = Duration::from_secs(10);
 
 /// Task of the sizes.
 pub struct SizeTask<C, S> {
