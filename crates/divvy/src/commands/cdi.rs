@@ -41,13 +41,14 @@ const PRELOAD: &str = "ld.so.preload";
 
 /// Write a CDI spec: limits for containers as a device of docker, podman and containerd.
 ///
-/// The device carries the library, an /etc/ld.so.preload, and the tenant's directory with its limits. Ask for it beside the GPU itself, which the vendor's own spec describes:
+/// The device carries the library, an /etc/ld.so.preload, and the tenant's directory with its limits.
+/// Ask for it beside the GPU itself, which the vendor's own spec describes:
 ///
 ///   docker run --device nvidia.com/gpu=0 --device divvy/tenant=train IMAGE ...
 ///
 /// Containers that ask for the same device share its limits. Without --out the spec is printed and
-/// nothing is made. With --out the file is written, and what it mounts is made under --host-dir. Written again with other limits, these
-/// hold at once for containers that run.
+/// nothing is made. With --out the file is written, and what it mounts is made under --host-dir.
+/// Written again with other limits, these hold at once for containers that run.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -220,7 +221,7 @@ fn config(args: &Args) -> Result<Config> {
     let uuids: Vec<String> = Cards::of_kernel().into_iter().map(|card| card.uuid).collect();
     let memory = limits::rules(&args.memory, &uuids)?;
     let share = args.share.read(&uuids)?;
-    if memory.as_slice().is_empty() && share.is_empty() {
+    if memory.is_empty() && share.is_empty() {
         return Err(usage(
             "a device without a limit would do nothing: give --memory, --compute, --weight, \
              --priority or --class",
@@ -305,10 +306,7 @@ impl Wanted {
             Err(error) => bail!("the limits in {} cannot be changed: {error}", tenant.display()),
         };
         let changed = owner.update(|now| {
-            (now.rules, now.rule_count) = (wanted.rules, wanted.rule_count);
-            now.compute_rules = wanted.compute_rules;
-            now.compute_rule_count = wanted.compute_rule_count;
-            (now.weight, now.priority, now.class) = (wanted.weight, wanted.priority, wanted.class);
+            limits::replace(now, wanted);
             now.flags = now.flags & !FLAG_FAIL_OPEN | wanted.flags & FLAG_FAIL_OPEN;
         });
         let cannot = |error| {

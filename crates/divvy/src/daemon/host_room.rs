@@ -88,7 +88,7 @@ impl HostRoom {
             return;
         }
         self.looked_ns = now_ns;
-        let bytes = host_memory::machine_room().unwrap_or(0);
+        let bytes = host_memory::room(std::iter::empty()).unwrap_or(0);
         let before = std::mem::take(&mut self.places);
         self.places.push(Place::new(PathBuf::new(), bytes, &before));
         self.tenants.clear();

@@ -48,11 +48,6 @@ pub(crate) fn room(pids: impl Iterator<Item = u32>) -> Option<u64> {
     Some(least.saturating_sub(SLACK_BYTES))
 }
 
-/// Memory that the machine alone can still give, in bytes; `None` where it does not say.
-pub(crate) fn machine_room() -> Option<u64> {
-    available().map(|bytes| bytes.saturating_sub(SLACK_BYTES))
-}
-
 /// Memory that the machine can give without swapping.
 pub fn available() -> Option<u64> {
     let text = fs::read_to_string("/proc/meminfo").ok()?;

@@ -26,8 +26,8 @@ use divvy_page::{AttachError, Errno, now_ns, reader};
 use crate::tenants::asked_limits::{AskedLimits, CallRefusal};
 use crate::tenants::dir::Dir;
 use crate::tenants::snapshot::Snapshot;
-use crate::tenants::started;
 use crate::tenants::tenant_dir::{self, MEETING, private};
+use crate::tenants::{limits, started};
 use crate::wire::by_id::RefusalCode;
 
 /// The folder in a daemon's home.
@@ -297,12 +297,7 @@ impl TenantFound {
         }
         // Where this fails a repeated `create` compares with the limits that hold, and no longer with the first.
         let _ = started::keep(&self.dir, &before);
-        let changed = owner.update(|now| {
-            (now.rules, now.rule_count) = (config.rules, config.rule_count);
-            now.compute_rules = config.compute_rules;
-            now.compute_rule_count = config.compute_rule_count;
-            (now.weight, now.priority, now.class) = (config.weight, config.priority, config.class);
-        });
+        let changed = owner.update(|now| limits::replace(now, config));
         changed.map(|_| ()).map_err(cannot)
     }
 }

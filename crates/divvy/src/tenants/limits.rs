@@ -164,6 +164,14 @@ pub fn config(name: &str, rules: &Rules, fail_open: bool, strict: bool) -> Confi
     config
 }
 
+/// Gives a config the limits of another. Name, epoch and flags stay.
+pub(crate) fn replace(now: &mut Config, wanted: &Config) {
+    (now.rules, now.rule_count) = (wanted.rules, wanted.rule_count);
+    now.compute_rules = wanted.compute_rules;
+    now.compute_rule_count = wanted.compute_rule_count;
+    (now.weight, now.priority, now.class) = (wanted.weight, wanted.priority, wanted.class);
+}
+
 #[cfg(test)]
 mod tests {
     use divvy_policy::limit::resolve;

@@ -150,15 +150,19 @@ where
         let begun = Instant::now();
         let deadline = begun + self.patience;
         let read = self.read(&names, deadline).await;
-        let good: Vec<_> = read.iter().filter_map(|claim| claim.as_ref().ok().cloned()).collect();
+        let good: Arc<[AllocatedClaim]> =
+            read.iter().filter_map(|claim| claim.as_ref().ok().cloned()).collect();
         let mut done = Ok(Vec::new());
         if !good.is_empty() {
-            let again = good.clone();
-            done = self.in_turn(deadline, move |core| core.prepare(&good)).await;
+            let prepare = || {
+                let good = good.clone();
+                self.in_turn(deadline, move |core| core.prepare(&good))
+            };
+            done = prepare().await;
             if done.as_ref().is_ok_and(|answers| answers.iter().any(is_full))
                 && self.take_back_gone(deadline).await > 0
             {
-                done = self.in_turn(deadline, move |core| core.prepare(&again)).await;
+                done = prepare().await;
             }
             self.changed();
         }

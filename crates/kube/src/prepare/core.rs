@@ -348,6 +348,7 @@ impl<D: NodeDaemon, K: NodeDisk> PrepareCore<D, K> {
         let PlannedTenant { id, limits, preload } = tenant;
         // One that is there may have other limits than it was made with: a size that nobody knows of, or what its programs wrote.
         let directory = match self.daemon.create(id, limits) {
+            Ok(created) if created.is_new => created.directory,
             Err(error) if !error.is_differs() => return Err(of_daemon(&error)),
             _ => self.set(id, limits)?,
         };

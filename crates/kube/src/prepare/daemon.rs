@@ -48,7 +48,16 @@ pub enum DaemonError {
 impl DaemonError {
     /// Whether a tenant is there with other limits.
     pub(super) fn is_differs(&self) -> bool {
-        matches!(self, Self::Refused { code, .. } if code == "differs")
+        self.has_code("differs")
+    }
+
+    /// Whether there is no such tenant.
+    pub(super) fn is_unknown_tenant(&self) -> bool {
+        self.has_code("unknown-tenant")
+    }
+
+    fn has_code(&self, word: &str) -> bool {
+        matches!(self, Self::Refused { code, .. } if code == word)
     }
 }
 
@@ -61,13 +70,22 @@ impl Display for DaemonError {
     }
 }
 
+/// Answer to a tenant's creation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CreatedTenant {
+    /// Its directory.
+    pub directory: String,
+    /// Whether it was made now, and was not there before.
+    pub is_new: bool,
+}
+
 /// A daemon that makes tenants by id. Each request may be made again and again.
 pub trait NodeDaemon {
-    /// Makes a tenant, or finds that it is there with these limits; its directory.
+    /// Makes a tenant, or finds that it is there with these limits, or was made with them.
     ///
     /// # Errors
     /// [`DaemonError`]; of code `differs` where it is there with others.
-    fn create(&self, id: &str, limits: &NodeTenantLimits) -> Result<String, DaemonError>;
+    fn create(&self, id: &str, limits: &NodeTenantLimits) -> Result<CreatedTenant, DaemonError>;
 
     /// Gives a tenant these limits; its directory.
     ///

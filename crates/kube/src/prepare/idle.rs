@@ -3,7 +3,7 @@
 //! Does not know whether a claim is gone; whoever asks does.
 
 use super::core::{PrepareCore, Unprepared};
-use super::daemon::{DaemonError, NodeDaemon};
+use super::daemon::NodeDaemon;
 use super::disk::NodeDisk;
 use super::held::HeldClaim;
 
@@ -13,8 +13,7 @@ impl<D: NodeDaemon, K: NodeDisk> PrepareCore<D, K> {
         let is_idle = |claim: &&HeldClaim| {
             claim.tenants.iter().all(|tenant| match self.daemon.held(&tenant.id) {
                 Ok(held) => held.values().all(|bytes| *bytes == 0),
-                Err(DaemonError::Refused { code, .. }) => code == "unknown-tenant",
-                Err(DaemonError::Unreachable(_)) => false,
+                Err(error) => error.is_unknown_tenant(),
             })
         };
         let idle: Vec<HeldClaim> = claims.iter().filter(is_idle).cloned().collect();

@@ -41,23 +41,19 @@ impl CheckpointLock {
         options.write(true).create(true).truncate(false).mode(0o600);
         let mut file = options.open(path).map_err(|error| cannot(&error))?;
         let give_up = Instant::now() + patience;
-        let mut is_first = true;
         loop {
-            // A process that was stopped meanwhile does nothing late: another one may have done it since.
-            let is_late = !is_first && Instant::now() > give_up;
-            is_first = false;
             match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-                Ok(lock) if !is_late => return Ok(Self { _file: lock }),
-                Ok(lock) => file = lock.unlock().map_err(|(_, errno)| cannot(&errno.desc()))?,
+                Ok(lock) => return Ok(Self { _file: lock }),
                 Err((back, Errno::EWOULDBLOCK | Errno::EINTR)) => file = back,
                 Err((_, errno)) => return Err(cannot(&errno.desc())),
             }
-            if is_late || Instant::now() >= give_up {
+            std::thread::sleep(PAUSE);
+            // Behind the pause: a process that was stopped in it does nothing late, since another one may have done it meanwhile.
+            if Instant::now() >= give_up {
                 let words =
                     format!("another instance has held {} for {patience:?}", path.display());
                 return Err(PrepareError::new(PrepareReason::Locked, words));
             }
-            std::thread::sleep(PAUSE);
         }
     }
 }

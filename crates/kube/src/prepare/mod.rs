@@ -57,7 +57,7 @@ pub(crate) mod tests;
 
 pub use self::allocated::{AllocatedClaim, AllocatedShare, CardOffer, DriverConfig, ParametersOf};
 pub use self::core::{PrepareCore, PreparedClaim, PreparedShare, Unprepared};
-pub use self::daemon::{CardLimits, DaemonError, NodeDaemon, NodeTenantLimits};
+pub use self::daemon::{CardLimits, CreatedTenant, DaemonError, NodeDaemon, NodeTenantLimits};
 pub use self::disk::{HostDisk, NodeDisk};
 pub use self::held::{HeldClaim, HeldTenant};
 pub(crate) use self::ids::tenant_of_device;

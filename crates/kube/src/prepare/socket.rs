@@ -17,7 +17,7 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, get
 use nix::unistd::geteuid;
 use serde_json::{Value, json};
 
-use super::daemon::{DaemonError, NodeDaemon, NodeTenantLimits};
+use super::daemon::{CreatedTenant, DaemonError, NodeDaemon, NodeTenantLimits};
 
 /// Version of the requests and answers.
 const VERSION: u32 = 1;
@@ -103,10 +103,12 @@ impl DaemonSocket {
 }
 
 impl NodeDaemon for DaemonSocket {
-    fn create(&self, id: &str, limits: &NodeTenantLimits) -> Result<String, DaemonError> {
+    fn create(&self, id: &str, limits: &NodeTenantLimits) -> Result<CreatedTenant, DaemonError> {
         let call = json!({ "create": { "id": id, "limits": limits } });
         let created = self.ask(&call, "created")?;
-        self.directory(created.get("tenant").unwrap_or(&Value::Null))
+        let directory = self.directory(created.get("tenant").unwrap_or(&Value::Null))?;
+        let is_new = created.get("made").and_then(Value::as_bool).unwrap_or(false);
+        Ok(CreatedTenant { directory, is_new })
     }
 
     fn set(&self, id: &str, limits: &NodeTenantLimits) -> Result<String, DaemonError> {

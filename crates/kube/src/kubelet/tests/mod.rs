@@ -26,8 +26,8 @@ use crate::cards::{CardHealth, CardTerms, NodeCard, NodeCards};
 use crate::cluster::{ClaimSource, Cluster};
 use crate::event::EventLog;
 use crate::prepare::{
-    DaemonError, HostDisk, NodeDaemon, NodeDisk, NodeTenantLimits, PrepareCore, PrepareError,
-    PreparePlaces, PrepareReason,
+    CreatedTenant, DaemonError, HostDisk, NodeDaemon, NodeDisk, NodeTenantLimits, PrepareCore,
+    PrepareError, PreparePlaces, PrepareReason,
 };
 
 const DRIVER: &str = "gpu.divvy.dev";
@@ -81,14 +81,15 @@ impl FakeTenantDaemon {
 }
 
 impl NodeDaemon for FakeTenantDaemon {
-    fn create(&self, id: &str, limits: &NodeTenantLimits) -> Result<String, DaemonError> {
-        self.asked()?;
-        self.tenants.lock().unwrap().insert(id.to_owned(), limits.clone());
-        Ok(format!("/run/divvy/by-id/0/{id}"))
+    fn create(&self, id: &str, limits: &NodeTenantLimits) -> Result<CreatedTenant, DaemonError> {
+        let is_new = !self.tenants.lock().unwrap().contains_key(id);
+        Ok(CreatedTenant { directory: self.set(id, limits)?, is_new })
     }
 
     fn set(&self, id: &str, limits: &NodeTenantLimits) -> Result<String, DaemonError> {
-        self.create(id, limits)
+        self.asked()?;
+        self.tenants.lock().unwrap().insert(id.to_owned(), limits.clone());
+        Ok(format!("/run/divvy/by-id/0/{id}"))
     }
 
     fn held(&self, _: &str) -> Result<BTreeMap<String, u64>, DaemonError> {

@@ -15,8 +15,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use serde_json::{Value, json};
 
 use super::{
-    AllocatedClaim, AllocatedShare, CardLimits, DaemonError, DriverConfig, HostDisk, NodeDaemon,
-    NodeDisk, NodeTenantLimits, ParametersOf, PrepareCore, PreparePlaces,
+    AllocatedClaim, AllocatedShare, CardLimits, CreatedTenant, DaemonError, DriverConfig, HostDisk,
+    NodeDaemon, NodeDisk, NodeTenantLimits, ParametersOf, PrepareCore, PreparePlaces,
 };
 
 pub(crate) const A: &str = "GPU-01010101-0101-0101-0101-010101010101";
@@ -89,8 +89,9 @@ impl NodeDaemon for FakeDaemon {
         &self,
         id: &str,
         limits: &NodeTenantLimits,
-    ) -> std::result::Result<String, DaemonError> {
+    ) -> std::result::Result<CreatedTenant, DaemonError> {
         let mut all = self.asked(true)?;
+        let is_new = !all.tenants.contains_key(id);
         if all.refused.contains(id) {
             return Err(refusal("too-many"));
         }
@@ -104,7 +105,7 @@ impl NodeDaemon for FakeDaemon {
                 all.made += 1;
             }
         }
-        Ok(format!("/run/divvy/by-id/0/{id}"))
+        Ok(CreatedTenant { directory: format!("/run/divvy/by-id/0/{id}"), is_new })
     }
 
     fn set(&self, id: &str, limits: &NodeTenantLimits) -> std::result::Result<String, DaemonError> {
