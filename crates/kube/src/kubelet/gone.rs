@@ -23,8 +23,8 @@ where
 {
     /// Takes back claims that are gone and idle; how many there were.
     pub(super) async fn take_back_gone(&self, deadline: Instant) -> usize {
-        let held = self.in_turn(deadline, |core| core.held()).await;
-        let Ok(Ok(held)) = held else { return 0 };
+        let held = self.in_turn(deadline, |core| (core.mark(), core.held())).await;
+        let Ok((since, Ok(held))) = held else { return 0 };
         let mut asking = JoinSet::new();
         for claim in held.into_iter().filter(|claim| !claim.name.is_empty()) {
             let claims = self.claims().clone();
@@ -46,7 +46,7 @@ where
         if gone.is_empty() {
             return 0;
         }
-        let taken = self.in_turn(deadline, move |core| core.unprepare_idle(&gone)).await;
+        let taken = self.in_turn(deadline, move |core| core.unprepare_idle(&gone, since)).await;
         let taken: Vec<HeldClaim> = taken.unwrap_or_default();
         for claim in &taken {
             let HeldClaim { uid, namespace, name, .. } = claim;

@@ -15,8 +15,8 @@ use crate::cards::{NodeCard, NodeCards};
 use crate::cluster::{ClaimSource, Cluster, ClusterEvent, EventObject, allocated};
 use crate::event::EventLog;
 use crate::prepare::{
-    AllocatedClaim, HostDisk, NodeDaemon, NodeDisk, PrepareCore, PrepareError, PrepareReason,
-    PreparedClaim, PreparedShare,
+    AllocatedClaim, CheckpointMark, HostDisk, NodeDaemon, NodeDisk, PrepareCore, PrepareError,
+    PrepareReason, PreparedShare,
 };
 
 /// Time for one call. The kubelet gives it 45 seconds.
@@ -149,40 +149,61 @@ where
         let _call = self.call();
         let begun = Instant::now();
         let deadline = begun + self.patience;
-        let read = self.read(&names, deadline).await;
-        let good: Arc<[AllocatedClaim]> =
-            read.iter().filter_map(|claim| claim.as_ref().ok().cloned()).collect();
-        let mut done = Ok(Vec::new());
-        if !good.is_empty() {
-            let prepare = || {
-                let good = good.clone();
-                self.in_turn(deadline, move |core| core.prepare(&good))
-            };
-            done = prepare().await;
-            if done.as_ref().is_ok_and(|answers| answers.iter().any(is_full))
-                && self.take_back_gone(deadline).await > 0
-            {
-                done = prepare().await;
-            }
-            self.changed();
+        let mut results = self.try_prepare(&names, deadline).await;
+        let has = |results: &[Result<_, PrepareError>], reason| {
+            results.iter().any(|it| matches!(it, Err(error) if error.reason == reason))
+        };
+        // Claims are read again, once: another agent may have changed the node, or a card be full of what is gone.
+        if has(&results, PrepareReason::Overtaken)
+            || has(&results, PrepareReason::CardFull) && self.take_back_gone(deadline).await > 0
+        {
+            results = self.try_prepare(&names, deadline).await;
         }
-        let mut done = done.map(Vec::into_iter);
-        let mut answers = Vec::with_capacity(names.len());
-        for (name, read) in names.iter().zip(read) {
-            let result = read.and_then(|_| match &mut done {
-                Ok(done) => done.next().map_or_else(|| Err(lost()), |answer| answer.result),
-                Err(error) => Err(error.clone()),
-            });
-            match &result {
+        self.changed();
+        for (name, result) in names.iter().zip(&results) {
+            match result {
                 Ok(shares) => self.say("prepared", name, begun, &cards_of(shares)),
                 Err(error) => {
                     self.say("cannot prepare", name, begun, &error.to_string());
                     self.warn(name, "DivvyCannotPrepare", error);
                 }
             }
-            answers.push((name.uid.clone(), result));
         }
-        answers
+        names.into_iter().map(|name| name.uid).zip(results).collect()
+    }
+
+    /// Reads claims and has them prepared; the results are in their order.
+    async fn try_prepare(
+        &self,
+        names: &[ClaimName],
+        deadline: Instant,
+    ) -> Vec<Result<Vec<PreparedShare>, PrepareError>> {
+        let since = match self.mark(deadline).await {
+            Ok(since) => since,
+            Err(error) => return names.iter().map(|_| Err(error.clone())).collect(),
+        };
+        let read = self.read(names, deadline).await;
+        let good: Vec<_> = read.iter().filter_map(|claim| claim.as_ref().ok().cloned()).collect();
+        let mut done = Ok(Vec::new());
+        if !good.is_empty() {
+            done = self.in_turn(deadline, move |core| core.prepare_since(&good, since)).await;
+        }
+        let mut done = done.map(Vec::into_iter);
+        let result = |read: Result<AllocatedClaim, PrepareError>| {
+            read.and_then(|_| match &mut done {
+                Ok(done) => done.next().map_or_else(|| Err(lost()), |answer| answer.result),
+                Err(error) => Err(error.clone()),
+            })
+        };
+        read.into_iter().map(result).collect()
+    }
+
+    /// The checkpoint's mark, before what a call is about is read.
+    async fn mark(&self, deadline: Instant) -> Result<CheckpointMark, PrepareError> {
+        let core = self.core.clone();
+        let marking = tokio::task::spawn_blocking(move || core.mark());
+        let mark = timeout_at(deadline, marking).await;
+        mark.map_err(|_| too_late("the checkpoint was not read"))?.map_err(|_| lost())
     }
 
     /// Takes claims back; the answers are in their order.
@@ -190,7 +211,13 @@ where
         let _call = self.call();
         let begun = Instant::now();
         let uids: Vec<_> = names.iter().map(|name| name.uid.clone()).collect();
-        let done = self.in_turn(begun + self.patience, move |core| core.unprepare(&uids)).await;
+        let deadline = begun + self.patience;
+        let done = match self.mark(deadline).await {
+            Ok(since) => {
+                self.in_turn(deadline, move |core| core.unprepare_since(&uids, since)).await
+            }
+            Err(error) => Err(error),
+        };
         self.changed();
         let mut done = done.map(Vec::into_iter);
         let mut answers = Vec::with_capacity(names.len());
@@ -308,10 +335,6 @@ where
         let ms = begun.elapsed().as_millis();
         self.log.say(&format!("{done} claim {namespace}/{name} ({uid}) in {ms} ms: {words}"));
     }
-}
-
-fn is_full(answer: &PreparedClaim) -> bool {
-    matches!(&answer.result, Err(error) if error.reason == PrepareReason::CardFull)
 }
 
 fn cards_of(shares: &[PreparedShare]) -> String {

@@ -24,6 +24,12 @@ pub(super) struct ClaimCheckpoint {
     boot_id: String,
     /// Whether it names all there is: not yet, where it was made again and the daemon could not be asked.
     pub(super) is_whole: bool,
+    /// Changes so far.
+    #[serde(default)]
+    pub(super) writes: u64,
+    /// Instance that made the last of them.
+    #[serde(default)]
+    pub(super) writer: String,
     /// Claims by their UIDs.
     pub(super) claims: BTreeMap<String, ClaimLine>,
 }
@@ -78,7 +84,8 @@ pub(super) enum FoundCheckpoint {
 impl ClaimCheckpoint {
     pub(super) fn new(boot_id: &str) -> Self {
         let (version, boot_id) = (VERSION, boot_id.to_owned());
-        Self { version, boot_id, is_whole: false, claims: BTreeMap::new() }
+        let (writes, writer, claims) = Default::default();
+        Self { version, boot_id, is_whole: false, writes, writer, claims }
     }
 
     pub(super) fn read(bytes: &[u8], boot_id: &str) -> FoundCheckpoint {

@@ -1,15 +1,16 @@
-//! Preparing and unpreparing: the effects, in their order. What is to be done is decided in [`super::plan`].
+//! Preparing: the effects, in their order. What is to be done is decided in [`super::plan`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::allocated::AllocatedClaim;
-use super::checkpoint::{ClaimCheckpoint, ClaimLine, FoundCheckpoint, TenantLine, VERSION};
+use super::checkpoint::{ClaimCheckpoint, FoundCheckpoint, TenantLine, VERSION};
 use super::daemon::{DaemonError, NodeDaemon, NodeTenantLimits};
 use super::disk::{HostDisk, NodeDisk, replace};
 use super::held::HeldClaim;
 use super::ids;
 use super::lock::CheckpointLock;
+use super::mark::{CheckpointMark, InstanceMark};
 use super::plan::{self, ClaimPlan, PlannedTenant};
 use super::reason::{PrepareError, PrepareReason};
 use super::room;
@@ -29,6 +30,7 @@ pub struct PrepareCore<D, K = HostDisk> {
     is_labelled: bool,
     /// Whether more memory is sold than cards have.
     is_beyond: bool,
+    pub(super) instance: InstanceMark,
 }
 
 /// Answer for one claim.
@@ -55,15 +57,6 @@ pub struct PreparedShare {
     pub cdi_devices: Vec<String>,
     /// The same as the last of them brings, for a runtime that knows no CDI.
     pub edits: ContainerEdits,
-}
-
-/// Answer for one claim that was to be taken back.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unprepared {
-    /// The claim's UID.
-    pub uid: String,
-    /// Done, or why not.
-    pub result: Result<(), PrepareError>,
 }
 
 /// Tenants that were made for a claim, by request: their ids, and what a container is given of them.
@@ -109,7 +102,8 @@ impl<D: NodeDaemon> PrepareCore<D> {
 impl<D: NodeDaemon, K: NodeDisk> PrepareCore<D, K> {
     /// On other files.
     pub fn with_disk(places: PreparePlaces, daemon: D, disk: K) -> Self {
-        Self { places, daemon, disk, is_labelled: false, is_beyond: false }
+        let instance = InstanceMark::new();
+        Self { places, daemon, disk, is_labelled: false, is_beyond: false, instance }
     }
 
     /// The same on a node where SELinux enforces a policy, if `enforces`: what is to be mounted needs a label for containers.
@@ -136,13 +130,35 @@ impl<D: NodeDaemon, K: NodeDisk> PrepareCore<D, K> {
         Ok(plan)
     }
 
+    /// The checkpoint's state, to be taken before a call's claims are read.
+    pub fn mark(&self) -> CheckpointMark {
+        self.instance.now(&self.disk, &self.places)
+    }
+
     /// Prepares claims, whether they are prepared already or not; one answer for each, in their order.
     pub fn prepare(&self, claims: &[AllocatedClaim]) -> Vec<PreparedClaim> {
+        self.prepare_at(claims, None)
+    }
+
+    /// The same of claims that were read at a mark: [`PrepareReason::Overtaken`] where another instance has changed the node since.
+    pub fn prepare_since(
+        &self,
+        claims: &[AllocatedClaim],
+        since: CheckpointMark,
+    ) -> Vec<PreparedClaim> {
+        self.prepare_at(claims, Some(since))
+    }
+
+    fn prepare_at(
+        &self,
+        claims: &[AllocatedClaim],
+        since: Option<CheckpointMark>,
+    ) -> Vec<PreparedClaim> {
         let mut plans: Vec<_> = claims.iter().map(|claim| self.plan(claim, None)).collect();
         let failed = |error: &PrepareError| vec![Err(error.clone()); claims.len()];
         let mut made = Vec::new();
         if plans.iter().any(Result::is_ok) {
-            made = match self.announce(claims, &mut plans) {
+            made = match self.announce(claims, &mut plans, since) {
                 Ok(mut open) => {
                     let made = self.make_all(claims, &plans, &mut open.now);
                     self.finish(&mut open.now);
@@ -178,54 +194,6 @@ impl<D: NodeDaemon, K: NodeDisk> PrepareCore<D, K> {
         Ok(open.now.held())
     }
 
-    /// Takes claims back, by their UIDs; one that is not known is taken back. Processes that still run in a tenant keep its
-    /// limits. Where the daemon is away, its part is done by a later call.
-    pub fn unprepare(&self, uids: &[String]) -> Vec<Unprepared> {
-        let all = |result: &Result<(), PrepareError>| {
-            let one = |uid: &String| Unprepared { uid: uid.clone(), result: result.clone() };
-            uids.iter().map(one).collect()
-        };
-        let mut open = match self.open() {
-            Ok(open) => open,
-            Err(error) => return all(&Err(error)),
-        };
-        let mut known = BTreeSet::new();
-        for uid in uids.iter().filter(|uid| ids::is_uid(uid)) {
-            if !open.now.is_whole {
-                // Tenants of it may turn up.
-                open.now.claims.entry(uid.clone()).or_default();
-            }
-            if let Some(line) = open.now.claims.get_mut(uid) {
-                line.removing = true;
-                known.insert(uid.clone());
-            }
-        }
-        let mut result = self.save(&mut open);
-        if result.is_ok() {
-            self.finish(&mut open.now);
-            result = self.save(&mut open);
-        }
-        let answer = |uid: &String| {
-            let result = match known.contains(uid) {
-                true => result.clone().and_then(|()| self.has_no_file(open.now.claims.get(uid))),
-                false => Ok(()),
-            };
-            Unprepared { uid: uid.clone(), result }
-        };
-        uids.iter().map(answer).collect()
-    }
-
-    /// Does what calls before have left to do; the number of claims of which something is still to be removed.
-    ///
-    /// # Errors
-    /// Those of the checkpoint.
-    pub fn sweep(&self) -> Result<usize, PrepareError> {
-        let mut open = self.open()?;
-        self.finish(&mut open.now);
-        self.save(&mut open)?;
-        Ok(open.now.claims.values().filter(|line| line.removing).count())
-    }
-
     fn shares(&self, claim: &AllocatedClaim, made: &MadeTenants) -> Vec<PreparedShare> {
         let share = |share: &super::allocated::AllocatedShare| {
             let (id, edits) = made.get(&share.request)?;
@@ -246,8 +214,9 @@ impl<D: NodeDaemon, K: NodeDisk> PrepareCore<D, K> {
         &self,
         claims: &[AllocatedClaim],
         plans: &mut [Result<ClaimPlan, PrepareError>],
+        since: Option<CheckpointMark>,
     ) -> Result<OpenCheckpoint, PrepareError> {
-        let mut open = self.open()?;
+        let mut open = self.open_since(since)?;
         for (claim, answer) in claims.iter().zip(plans) {
             if let Ok(plan) = &*answer
                 && let Err(error) = room::check(&open.now, claim, plan)
@@ -383,21 +352,15 @@ impl<D: NodeDaemon, K: NodeDisk> PrepareCore<D, K> {
         file
     }
 
-    fn remove_file(&self, id: &str) -> Result<(), PrepareError> {
+    pub(super) fn remove_file(&self, id: &str) -> Result<(), PrepareError> {
         let path = self.places.cdi_file(id);
         let aside = self.places.cdi.join(ids::aside(&ids::cdi_file(id)));
         let removed = self.disk.remove(&path).and_then(|()| self.disk.remove(&aside));
         removed.map_err(|error| of_file(PrepareReason::CdiFailed, &path, "removed", &error))
     }
 
-    /// Fails where files of a claim are left, which a daemon that is away does not explain.
-    fn has_no_file(&self, line: Option<&ClaimLine>) -> Result<(), PrepareError> {
-        let Some(line) = line else { return Ok(()) };
-        line.ids.iter().try_for_each(|id| self.remove_file(id))
-    }
-
     /// Removes what is to go, as far as that can be done now.
-    fn finish(&self, checkpoint: &mut ClaimCheckpoint) {
+    pub(super) fn finish(&self, checkpoint: &mut ClaimCheckpoint) {
         let mut is_away = false;
         for line in checkpoint.claims.values_mut().filter(|line| line.removing) {
             line.ids.retain(|id| {
@@ -418,11 +381,21 @@ impl<D: NodeDaemon, K: NodeDisk> PrepareCore<D, K> {
         if open.saved.as_ref() == Some(&open.now) {
             return Ok(());
         }
+        self.instance.sign(&mut open.now);
         let path = self.places.checkpoint();
         replace(&self.disk, &path, open.now.text().as_bytes())
             .map_err(|error| of_file(PrepareReason::CheckpointFailed, &path, "written", &error))?;
         open.saved = Some(open.now.clone());
         Ok(())
+    }
+
+    /// The same as [`Self::open`], for a call that may have begun at a mark.
+    pub(super) fn open_since(
+        &self,
+        since: Option<CheckpointMark>,
+    ) -> Result<OpenCheckpoint, PrepareError> {
+        let open = self.open()?;
+        since.map_or(Ok(()), |since| self.instance.check(since)).map(|()| open)
     }
 
     /// Takes the lock and reads the checkpoint, or makes it again.
@@ -457,6 +430,7 @@ impl<D: NodeDaemon, K: NodeDisk> PrepareCore<D, K> {
                 (None, now)
             }
         };
+        self.instance.see(&now);
         if !now.is_whole
             && let Ok(listed) = self.daemon.list()
         {

@@ -34,6 +34,7 @@
 //! Does not speak to the kubelet, nor to an API server; does not look whether the runtime knows CDI.
 
 mod allocated;
+mod back;
 mod checkpoint;
 mod core;
 mod daemon;
@@ -42,6 +43,7 @@ mod held;
 mod idle;
 mod ids;
 mod lock;
+mod mark;
 mod plan;
 mod reason;
 mod resize;
@@ -56,11 +58,13 @@ mod taken;
 pub(crate) mod tests;
 
 pub use self::allocated::{AllocatedClaim, AllocatedShare, CardOffer, DriverConfig, ParametersOf};
-pub use self::core::{PrepareCore, PreparedClaim, PreparedShare, Unprepared};
+pub use self::back::Unprepared;
+pub use self::core::{PrepareCore, PreparedClaim, PreparedShare};
 pub use self::daemon::{CardLimits, CreatedTenant, DaemonError, NodeDaemon, NodeTenantLimits};
 pub use self::disk::{HostDisk, NodeDisk};
 pub use self::held::{HeldClaim, HeldTenant};
 pub(crate) use self::ids::tenant_of_device;
+pub use self::mark::CheckpointMark;
 pub use self::reason::{PrepareError, PrepareReason};
 pub use self::resize::{ResizeFailure, ResizedClaim};
 pub use self::selinux::selinux_enforces;

@@ -17,6 +17,8 @@ pub enum PrepareReason {
     NoLibrary,
     /// Another instance has the checkpoint.
     Locked,
+    /// A call that another instance's has overtaken.
+    Overtaken,
     /// A checkpoint of a newer version.
     CheckpointNewer,
     /// A checkpoint that cannot be read or written.
@@ -72,6 +74,11 @@ impl PrepareReason {
             Self::Locked,
             "locked",
             "another instance holds the checkpoint: asked again, or end the one that hangs",
+        ),
+        (
+            Self::Overtaken,
+            "overtaken",
+            "another agent has changed the node since the call began: asked again",
         ),
         (
             Self::CheckpointNewer,

@@ -2,6 +2,7 @@
 
 mod faults;
 mod kills;
+mod overtaken;
 mod resizes;
 mod situations;
 mod words;
