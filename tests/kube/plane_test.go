@@ -185,6 +185,7 @@ func TestCluster(t *testing.T) {
 		{"a_kubelet_that_was_restarted_asks_again", kubeletForgets},
 		{"a_daemon_that_is_killed_loses_no_claim", daemonDies},
 		{"a_card_that_is_given_twice_is_not_prepared_twice", givenTwice},
+		{"an_agent_that_was_stopped_in_a_call_undoes_nothing", stoppedAgent},
 		{"more_memory_is_sold_than_a_card_has", soldBeyond},
 		{"forty_pods_of_a_node_are_prepared", fortyPods},
 		{"forty_pods_of_a_node_have_shares_by_sizes", sharesBySizes},

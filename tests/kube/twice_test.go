@@ -1,12 +1,18 @@
 package kube
 
 import (
+	"context"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
+	core "k8s.io/api/core/v1"
 	dra "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -133,5 +139,97 @@ func soldBeyond(t *testing.T, plane *Plane) {
 		}
 	}
 	each(3, func(number int) { node.unprepare(t, &placed[number]) })
+	node.counted(t, 0)
+}
+
+// stoppedAgent: an agent that is stopped in a call, with another in its place meanwhile, undoes nothing of what that has done when it goes
+// on. Its claim was given back since, allocated again and prepared for another pod, whose program holds memory.
+func stoppedAgent(t *testing.T, plane *Plane) {
+	namespace := "stopped"
+	only := map[string]string{"test": namespace}
+	node := plane.simulated(t, "stopped-1", only)
+	plane.namespace(t, namespace)
+	plane.template(t, namespace, "share", "1Gi", "30")
+	template := check[*dra.ResourceClaimTemplate](t)(plane.ResourceV1().ResourceClaimTemplates(namespace).Get(plane.Context, "share", meta.GetOptions{}))
+	claims := plane.ResourceV1().ResourceClaims(namespace)
+	solo := &dra.ResourceClaim{ObjectMeta: meta.ObjectMeta{Namespace: namespace, Name: "solo"}, Spec: template.Spec.Spec}
+	check[*dra.ResourceClaim](t)(claims.Create(plane.Context, solo, meta.CreateOptions{}))
+	run := func(name string) core.Pod {
+		one := pod(namespace, name, "", only)
+		one.Spec.ResourceClaims[0] = core.PodResourceClaim{Name: "gpu", ResourceClaimName: &solo.Name}
+		plane.run(t, one)
+		return plane.placed(t, namespace, 1)[0]
+	}
+	first := run("first")
+
+	// The first agent waits for the checkpoint in its call, and is stopped there.
+	lock := check[*os.File](t)(os.OpenFile(filepath.Join(node.Root, "state", "checkpoint.lock"), os.O_RDWR|os.O_CREATE, 0o600))
+	defer lock.Close()
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	patience, cancel := context.WithTimeout(node.Context, 3*time.Second)
+	defer cancel()
+	if err := node.manager.PrepareResources(patience, &first); err == nil {
+		t.Fatal("prepared under a lock of another's")
+	}
+	stopped := node.agent
+	if err := stopped.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_UN); err != nil {
+		t.Fatal(err)
+	}
+
+	agent, _ := built(t)
+	before := node.newAgent
+	node.newAgent = func() *exec.Cmd {
+		command := before()
+		command.Args = append(command.Args, "--pod-uid", "second")
+		return command
+	}
+	node.startAgent(t)
+	until(t, "the second agent is registered", func() (string, error) {
+		said, _ := exec.Command(agent, "agent", "--ready", "--node-name", node.Node, "--kubelet-root", node.Root, "--pod-uid", "second").Output()
+		if !strings.Contains(string(said), "registered: yes") {
+			return string(said), nil
+		}
+		return "", nil
+	})
+	node.prepare(t, &first)
+	node.unprepare(t, &first)
+	now := int64(0)
+	if err := plane.CoreV1().Pods(namespace).Delete(plane.Context, "first", meta.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the claim is not allocated", func() (string, error) {
+		found, err := claims.Get(plane.Context, solo.Name, meta.GetOptions{})
+		if err != nil || found.Status.Allocation != nil {
+			return "it is", err
+		}
+		return "", nil
+	})
+	second := run("second")
+	devices := node.prepare(t, &second)
+	tenant := node.tenants(t)[0]
+	node.joined(t, tenant)
+
+	// It goes on. What it must not do it would do at once: it asks for the lock every other millisecond.
+	if err := stopped.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	for range 40 {
+		if tenants := node.tenants(t); len(tenants) != 1 || tenants[0]["id"] != tenant["id"] {
+			t.Fatalf("%v, not %v alone", tenants, tenant["id"])
+		}
+		time.Sleep(look)
+	}
+	node.counted(t, 1)
+	for _, device := range node.prepare(t, &second) {
+		if !slices.Contains(devices, device) {
+			t.Errorf("%s, which is none of %s", device, devices)
+		}
+	}
+	node.unprepare(t, &second)
 	node.counted(t, 0)
 }
