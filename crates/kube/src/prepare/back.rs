@@ -26,7 +26,8 @@ impl<D: NodeDaemon, K: NodeDisk> PrepareCore<D, K> {
         self.unprepare_at(uids, None)
     }
 
-    /// The same of what was asked at a mark: [`PrepareReason::Overtaken`] where another instance has changed the node since.
+    /// The same of what was asked at a mark: [`PrepareReason::Overtaken`](super::reason::PrepareReason::Overtaken) where another
+    /// instance has changed the node since.
     pub fn unprepare_since(&self, uids: &[String], since: CheckpointMark) -> Vec<Unprepared> {
         self.unprepare_at(uids, Some(since))
     }

@@ -1,8 +1,8 @@
 //! Mark of the checkpoint: says whether another instance has changed the node since a call began.
 //!
-//! What a call was told, as which share a claim has, may be over when it is its turn: its process was stopped, and another instance has
+//! A call may come to its turn with news that is over, as which share a claim has: its process was stopped, and another instance has
 //! prepared and taken back meanwhile. Such a call does nothing, however much time it has left. An instance's own calls come one after
-//! the other, and each has the marks of those before it behind it.
+//! the other, and none of them is news to the next.
 //!
 //! Promises: no clock is asked. A checkpoint that was lost begins to count again, and a call from before is not held up by it.
 

@@ -14,7 +14,7 @@ fn a_call_from_before_anothers_change_does_nothing() {
     let (old, new) = (node.core(), node.core());
     let (mine, other) = (claim("a"), claim("b"));
     prepared(&old, std::slice::from_ref(&mine));
-    // What an instance has done itself overtakes nobody.
+    // Changes by an instance itself overtake none of its calls.
     let since = old.mark();
     prepared(&old, &[claim("c")]);
     assert_eq!(reasons(old.prepare_since(&[claim("d")], since)), [None]);
