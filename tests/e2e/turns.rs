@@ -1,10 +1,12 @@
 //! Tenants that want more memory together than the card has: whose is there, and that all of it is right.
 
+use std::fs;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 use crate::harness::{Divided, MIB, Machine, PATIENCE, Talk, client, finish, signal, until};
+use crate::hostile::can_unshare;
 
 /// Bytes of a block of the client, and of its blocks for `blocks` of them: it has one more.
 pub(crate) const fn size(blocks: u64) -> u64 {
@@ -155,6 +157,36 @@ fn one_that_is_stopped_keeps_what_it_has_until_it_goes_on() {
     std::thread::sleep(Duration::from_secs(3));
     pids.iter().for_each(|pid| signal(*pid, "CONT"));
     all_end_well([stopped, other]);
+}
+
+/// Its container is made up: a limit where a process looks for its own.
+#[test]
+fn one_whose_container_has_no_room_runs_where_its_memory_is() {
+    if !can_unshare(&["--mount"]) {
+        println!("SKIPPED one_whose_container_has_no_room: this machine does not let us mount");
+        return;
+    }
+    let machine = machine("300MiB");
+    let group = machine.machine.home().join("group");
+    fs::create_dir(&group).expect("a directory");
+    fs::write(group.join("memory.max"), "1048576\n").expect("a limit");
+    let mut command = machine.divvy(&["run", "--no-daemon", "--oversubscribe", "--name", "a"]);
+    command.args(["--", "unshare", "--mount", "sh", "-c"]);
+    command.arg("mount --bind \"$0\" /sys/fs/cgroup && exec \"$@\"").arg(&group);
+    command.arg(client("turns")).arg("works");
+    command.env("TURNS_BLOCKS", "4").env("TURNS_MS", "1000").env("TURNS_TOLD", "1");
+    let boxed = Talk::start(&mut command);
+    boxed.expect("ready");
+    let other = tenant(&machine, "b", 4, 500, 0);
+    until("the other waits, and it runs", || {
+        let tenants = status(&machine)["tenants"].as_array().cloned().unwrap_or_default();
+        let is_any = |state| tenants.iter().any(|tenant| tenant["memory"] == state);
+        is_any("pinned-out") && is_any("runs")
+    });
+    // It goes on, and finds its bytes right; the other begins behind it.
+    all_end_well([boxed]);
+    other.expect("ready");
+    all_end_well([other]);
 }
 
 #[test]

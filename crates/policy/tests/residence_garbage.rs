@@ -25,6 +25,7 @@ fn holder() -> impl Strategy<Value = Holder> {
             spare_bytes: spare,
             resident_bytes: resident,
             returning_bytes: submitted,
+            stayed: wants,
             copies_due_bytes: copies,
             ceiling_bytes: ceiling,
             wants_since_ns: wants,

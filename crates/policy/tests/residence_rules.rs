@@ -4,7 +4,7 @@
 mod residence_hand;
 mod residence_sim;
 
-use divvy_policy::residence::{Freeze, Holder, HolderStatus};
+use divvy_policy::residence::{Freeze, Holder, HolderStatus, PINNED_OUT_NS};
 use residence_hand::{Hand, away, whole};
 use residence_sim::process::{CHUNK, Program};
 use residence_sim::{GIB, MIB, MS, Node, SEC};
@@ -221,6 +221,79 @@ fn a_stopped_victim_is_bypassed_and_taken_back() {
     node.run_for(40 * SEC);
     assert_ne!(node.status(stopped), HolderStatus::Bypassed);
     assert!(node.proc(stopped).ran_ns > before + 2 * SEC);
+}
+
+/// Row 0 has 30 of 50 GiB and no room on the host; row 1 asks for as much, where 20 are left.
+fn kept_memory(program: Program) -> Node {
+    let mut node = Node::new(50 * GIB, 3);
+    node.start(0, 30 * GIB, program);
+    node.run_for(SEC);
+    node.proc_mut(0).cannot_leave = true;
+    node.start(1, 30 * GIB, Program::Busy);
+    node
+}
+
+#[test]
+fn whoever_cannot_let_go_runs_where_its_memory_is() {
+    let mut node = kept_memory(Program::Job { work_ns: 40 * SEC });
+    let mut pinned_out_ns = (0, 0);
+    for _ in 0..60 * SEC / MS {
+        node.run_for(MS);
+        pinned_out_ns.0 = match node.status(1) {
+            HolderStatus::PinnedOut => pinned_out_ns.0 + MS,
+            _ => 0,
+        };
+        pinned_out_ns.1 = pinned_out_ns.1.max(pinned_out_ns.0);
+    }
+    // What is asked for is refused after a while of this.
+    assert!(pinned_out_ns.1 >= PINNED_OUT_NS, "{pinned_out_ns:?}");
+    let done_ns = node.proc(0).done_ns.expect("it ends");
+    assert!(done_ns < 48 * SEC, "{} s", done_ns / SEC);
+    node.kill(0);
+    node.run_for(10 * SEC);
+    assert!(node.proc(1).ran_ns > 9 * SEC, "and then the other runs");
+}
+
+#[test]
+fn others_share_what_is_left_beside_it() {
+    let mut node = kept_memory(Program::Busy);
+    node.kill(1);
+    node.start(1, 15 * GIB, Program::Busy);
+    node.start(2, 15 * GIB, Program::Busy);
+    node.run_for(120 * SEC);
+    for row in 0..3 {
+        assert!(
+            node.proc(row).ran_ns > [90, 40, 40][row] * SEC,
+            "{row}: {}",
+            node.proc(row).ran_ns
+        );
+    }
+    // Room on the host comes to be there: from the next time it is asked on all take turns.
+    node.proc_mut(0).cannot_leave = false;
+    node.run_for(120 * SEC);
+    let before: Vec<u64> = (0..3).map(|row| node.proc(row).ran_ns).collect();
+    node.run_for(120 * SEC);
+    for (row, before) in before.iter().enumerate() {
+        let ran_ns = node.proc(row).ran_ns - before;
+        assert!((45 * SEC..100 * SEC).contains(&ran_ns), "{row}: {ran_ns}");
+    }
+}
+
+#[test]
+fn one_with_a_part_away_comes_back_where_nobody_else_could_run() {
+    let mut node = Node::new(50 * GIB, 2);
+    node.start(0, 30 * GIB, Program::Busy);
+    node.run_for(SEC);
+    node.start(1, 30 * GIB, Program::Busy);
+    // It stops halfway on its way out.
+    while node.proc(0).resident_bytes == node.proc(0).held_bytes {
+        node.run_for(MS / 4);
+        assert!(node.now_ns < 60 * SEC, "it has a turn");
+    }
+    node.proc_mut(0).cannot_leave = true;
+    let before = node.proc(0).ran_ns;
+    node.run_for(60 * SEC);
+    assert!(node.proc(0).ran_ns > before + 40 * SEC, "{}", node.proc(0).ran_ns - before);
 }
 
 #[test]

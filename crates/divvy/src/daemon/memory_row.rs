@@ -240,6 +240,7 @@ impl Row {
             spare_bytes: self.managed.spare_bytes(&self.sum),
             resident_bytes,
             returning_bytes: self.sum(|memory| memory.returning_bytes),
+            stayed: self.sum.stayed,
             // The caller knows what it may keep.
             copies_due_bytes: 0,
             ceiling_bytes: self.ceiling_bytes(),

@@ -74,6 +74,13 @@ pub struct HolderState {
     pub(super) late_ns: u64,
     /// It did not evict in time: its bytes count as pinned.
     pub(super) bypassed: bool,
+    /// Times that it was to evict and could not, and whether it has said so of its last order to.
+    stayed: u64,
+    pub(super) has_stayed: bool,
+    /// Turns that it has had [in place](Self::runs_in_place) since it evicted last, and when the last one began or
+    /// ended.
+    pub(super) turns_in_place: u32,
+    pub(super) in_place_ns: u64,
     /// By when its copies on the host should be made; 0 where none are to be.
     pub(super) copies_by_ns: u64,
     /// When its resident bytes or its ceiling changed last.
@@ -99,7 +106,8 @@ impl HolderState {
     ) {
         let fresh = self.tenant != sample.tenant;
         if fresh {
-            *self = Self { tenant: sample.tenant, virtual_ns: floor_ns, ..Self::default() };
+            let stayed = sample.stayed;
+            *self = Self { tenant: sample.tenant, virtual_ns: floor_ns, stayed, ..Self::default() };
         }
         if sample.tenant == 0 {
             return;
@@ -131,6 +139,7 @@ impl HolderState {
             (bytes, 0) => now_ns.saturating_add(time_of(bytes, tuning.copies_bytes_per_s)),
             (_, by_ns) => by_ns,
         };
+        self.has_stayed |= core::mem::replace(&mut self.stayed, sample.stayed) != sample.stayed;
         self.wants = sample.wants_since_ns != 0;
         // Of a tenant that a planner finds as it begins, the gate may be open.
         let found = fresh && last_ns == 0;
@@ -250,6 +259,27 @@ impl HolderState {
         }
     }
 
+    /// It has a turn though it did not evict: its bytes count as pinned, and it is no part of the running set.
+    pub(super) fn runs_in_place(&self) -> bool {
+        self.bypassed && self.member.is_some()
+    }
+
+    /// Ends a turn in place: it is told to evict down to `told_bytes`, and counts as pinned until it does.
+    pub(super) fn end_in_place(&mut self, now_ns: u64, told_bytes: u64, late_ns: u64) {
+        (self.member, self.in_place_ns, self.has_stayed) = (None, now_ns, false);
+        self.order.allowed_bytes = told_bytes;
+        (self.watch, self.mark_bytes, self.late_ns) = (Watch::Falls, self.resident_bytes, late_ns);
+    }
+
+    /// Bytes that others cannot have while it does not evict.
+    pub(super) fn pinned_bytes(&self) -> u64 {
+        match (self.bypassed, self.member) {
+            (false, _) => 0,
+            (true, None) => self.in_use_bytes(),
+            (true, Some(_)) => self.in_use_bytes().max(self.size_bytes),
+        }
+    }
+
     /// It may bring back a piece of any size, or all that it holds. A newcomer with less room than its next piece needs is not
     /// late: the victim is, and is to be found out first.
     fn has_room(&self) -> bool {
@@ -268,6 +298,7 @@ impl HolderState {
         };
         if watch != self.watch || watch == Watch::None {
             (self.watch, self.mark_bytes, self.late_ns) = (watch, self.resident_bytes, 0);
+            self.has_stayed = false;
             return;
         }
         let moved_bytes = match watch {
@@ -276,6 +307,7 @@ impl HolderState {
         };
         if moved_bytes > 0 {
             self.mark_bytes = self.resident_bytes;
+            self.turns_in_place = if must_fall { 0 } else { self.turns_in_place };
         }
         let moved_ns = time_of(moved_bytes, tuning.slowest_bytes_per_s);
         // A planner that did not run itself has no reason to be impatient.

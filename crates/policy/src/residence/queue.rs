@@ -66,9 +66,15 @@ impl Step<'_> {
         self.following(after).filter(|key| key.0 == Class::Waits)
     }
 
+    /// Those of the running set that have turns of their own, and work.
+    fn running(&self) -> impl Iterator<Item = &HolderState> {
+        let own = |h: &HolderState| h.active && h.member.is_some_and(|m| !m.filler);
+        self.members().map(|(_, h)| h).filter(move |h| own(h))
+    }
+
     /// Time until all turns that run are over.
     pub(super) fn running_ns(&self) -> u64 {
-        let runs = self.rows.iter().filter(|h| h.active && h.member.is_some_and(|m| !m.filler));
+        let runs = self.running();
         let rest_ns = |h: &HolderState| {
             let ran_ns = h.member.map_or(0, |m| m.ran_ns(self.now_ns));
             self.quantum_ns(h).saturating_sub(ran_ns)
@@ -81,9 +87,8 @@ impl Step<'_> {
     pub(super) fn is_hurried(&self) -> bool {
         let turn_ns = |h: &HolderState| self.quantum_ns(h).saturating_add(self.state.cost_ns);
         let waits = |h: &&HolderState| h.waits_since_ns != 0 && self.may_run(h);
-        let runs = || self.rows.iter().filter(|h| h.active && h.member.is_some_and(|m| !m.filler));
         let running_ns = self.running_ns();
-        let again_ns = runs().map(turn_ns).max().unwrap_or(0);
+        let again_ns = self.running().map(turn_ns).max().unwrap_or(0);
         self.rows.iter().filter(waits).any(|holder| {
             let age_ns = self.now_ns.saturating_sub(holder.waits_since_ns);
             let others = self.rows.iter().filter(waits);

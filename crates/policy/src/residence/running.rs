@@ -37,7 +37,7 @@ impl Step<'_> {
     pub(super) fn admit_by_turns(&mut self) {
         for row in 0..self.rows.len() {
             let Some(holder) = self.rows.get(row) else { continue };
-            let Some(member) = holder.member else { continue };
+            let Some(member) = holder.member.filter(|_| !holder.bypassed) else { continue };
             // One whose turn came stays until it is resident: a program that wants in bursts would have its memory
             // start in and out with each.
             let came_by_itself = member.resident_since_ns == 0 && member.granted_ns == 0;
@@ -70,8 +70,9 @@ impl Step<'_> {
         }
     }
 
+    /// The running set, without those that run in place.
     pub(super) fn members(&self) -> impl Iterator<Item = (usize, &HolderState)> {
-        self.rows.iter().enumerate().filter(|(_, h)| h.member.is_some())
+        self.rows.iter().enumerate().filter(|(_, h)| h.member.is_some() && !h.bypassed)
     }
 
     /// Sum of the sizes of the set, those that leave taken off.

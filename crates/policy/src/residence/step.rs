@@ -4,6 +4,7 @@
 //! anything between two steps: its caller does, in [`HolderState`] and [`ResidenceState`].
 
 use super::holder::{HolderState, Watch};
+use super::member::Member;
 use super::order::{HolderOrder, HolderStatus};
 use super::queue::Class;
 use super::sample::{DeviceRoom, Holder};
@@ -13,6 +14,9 @@ use super::view::{Contest, Step, WEIGHT_UNIT};
 
 /// A restore of less says little about the link.
 const LEAST_MEASURED_BYTES: u64 = 1 << 28;
+
+/// Turns in place that are counted, each twice as long as the one before.
+const MOST_TURNS: u32 = 4;
 
 /// The planner of one device: its constants and the state its caller owns.
 #[derive(Debug)]
@@ -98,7 +102,11 @@ impl Step<'_> {
     fn decide(&mut self) {
         self.bypass();
         let left_bytes = self.bytes_left();
-        self.rows.iter_mut().for_each(|holder| holder.cut(left_bytes));
+        let capacity_bytes = self.room.capacity_bytes;
+        for holder in self.rows.iter_mut() {
+            // Of pinned bytes those are its own that it does not let go.
+            holder.cut(if holder.bypassed { capacity_bytes } else { left_bytes });
+        }
         let sizes = |h: &HolderState| if h.is_present() && !h.frozen { h.size_bytes } else { 0 };
         let all_bytes = self.rows.iter().map(sizes).fold(0, u64::saturating_add);
         let stuck = self.rows.iter().filter(|h| h.bypassed && h.frozen);
@@ -112,9 +120,7 @@ impl Step<'_> {
             self.headroom_bytes = free_bytes.checked_div(runs as u64).unwrap_or(0);
         }
         self.left_bytes = self.bytes_left();
-        if !self.rows.iter().any(|h| h.active && self.may_run(h)) {
-            self.let_bypassed_run();
-        }
+        self.run_in_place();
         self.contest = self.count_contest();
         self.grain_ns = self.grain_ns();
         self.raise_floor();
@@ -133,20 +139,62 @@ impl Step<'_> {
         self.state.contended = contended;
     }
 
-    /// Capacity that pinned bytes leave.
-    fn bytes_left(&self) -> u64 {
-        let pinned = self.rows.iter().filter(|h| h.is_present() && h.bypassed);
-        let pinned_bytes = pinned.map(HolderState::in_use_bytes).fold(0, u64::saturating_add);
-        self.room.capacity_bytes.saturating_sub(pinned_bytes)
+    fn pinned_bytes(&self) -> u64 {
+        self.rows.iter().map(HolderState::pinned_bytes).fold(0, u64::saturating_add)
     }
 
-    /// Where what does not leave keeps everybody from running, whoever keeps it and wants runs: it may end.
-    fn let_bypassed_run(&mut self) {
-        let wants = |h: &HolderState| h.is_present() && h.bypassed && !h.frozen && h.active;
-        if let Some(holder) = self.rows.iter_mut().find(|h| wants(h)) {
-            (holder.bypassed, holder.watch, holder.late_ns) = (false, Watch::None, 0);
-            self.left_bytes = self.bytes_left();
+    /// Capacity that pinned bytes leave.
+    fn bytes_left(&self) -> u64 {
+        self.room.capacity_bytes.saturating_sub(self.pinned_bytes())
+    }
+
+    /// Tenants that cannot evict and want run where their memory is: nobody else has a use for that, and it may end. One that
+    /// has a part away does where nobody else could run.
+    ///
+    /// Where others wait it is told to evict again after the longest wait, and then after twice as long each time: nothing of
+    /// it runs for [`ResidenceTuning::patience_ns`] then, and others do not count on it.
+    fn run_in_place(&mut self) {
+        let others_run = self.rows.iter().any(|h| h.active && self.may_run(h));
+        let mut comes = self.rows.iter().any(|h| h.runs_in_place() && !h.is_whole());
+        let waits = |h: &&HolderState| h.active && !h.frozen && !h.bypassed && h.member.is_none();
+        let waiting_bytes = self.rows.iter().filter(waits).map(|h| h.size_bytes).max();
+        let others_bytes = waiting_bytes.map(|bytes| bytes.saturating_add(self.set_bytes()));
+        let mut pinned_bytes = self.pinned_bytes();
+        let Self { now_ns, room, tuning, .. } = *self;
+        // One has grown, or the capacity has fallen.
+        let is_beyond = pinned_bytes > room.capacity_bytes;
+        for holder in self.rows.iter_mut().filter(|h| h.is_present() && h.bypassed) {
+            let away_bytes = holder.size_bytes.saturating_sub(holder.in_use_bytes());
+            let since_ns = now_ns.saturating_sub(holder.in_place_ns);
+            if holder.member.is_some() {
+                let doubled = holder.turns_in_place.saturating_sub(1);
+                let is_over = since_ns >= tuning.max_wait_ns.saturating_mul(1 << doubled);
+                let is_late = holder.watch == Watch::Rises && holder.late_ns >= tuning.patience_ns;
+                if is_beyond || is_late {
+                    (holder.member, holder.bypassed) = (None, false);
+                    (holder.watch, holder.late_ns) = (Watch::None, 0);
+                } else if holder.frozen || is_over && others_bytes.is_some() {
+                    let all_bytes = pinned_bytes.saturating_sub(holder.pinned_bytes());
+                    let all_bytes = all_bytes.saturating_add(others_bytes.unwrap_or(u64::MAX));
+                    let told_bytes = room.capacity_bytes.saturating_sub(all_bytes);
+                    holder.end_in_place(now_ns, told_bytes, tuning.patience_ns);
+                }
+            } else if holder.has_stayed
+                && holder.active
+                && !holder.frozen
+                && (holder.is_whole() || !others_run && !comes)
+                && (holder.turns_in_place == 0 || since_ns >= tuning.patience_ns)
+                && pinned_bytes.saturating_add(away_bytes) <= room.capacity_bytes
+            {
+                pinned_bytes = pinned_bytes.saturating_add(away_bytes);
+                comes |= !holder.is_whole();
+                let granted_bytes = holder.size_bytes;
+                holder.member = Some(Member { granted_bytes, ..Member::default() });
+                holder.turns_in_place = MOST_TURNS.min(holder.turns_in_place + 1);
+                holder.in_place_ns = now_ns;
+            }
         }
+        self.left_bytes = self.bytes_left();
     }
 
     /// Virtual time goes on with the tenant furthest behind; one that cannot compete saves nothing up meanwhile.
@@ -165,7 +213,7 @@ impl Step<'_> {
 
     /// Tenants that do not evict come to count as pinned, and those that do again no longer.
     fn bypass(&mut self) {
-        for holder in self.rows.iter_mut().filter(|h| h.is_present()) {
+        for holder in self.rows.iter_mut().filter(|h| h.is_present() && !h.runs_in_place()) {
             let falls = holder.watch == Watch::Falls;
             if falls && !holder.bypassed && holder.late_ns >= self.tuning.patience_ns {
                 holder.bypassed = true;
@@ -211,7 +259,7 @@ impl Step<'_> {
         let Some(holder) = self.rows.get(row).filter(|h| h.is_present()) else {
             return HolderStatus::Empty;
         };
-        if holder.bypassed {
+        if holder.bypassed && holder.member.is_none() {
             return HolderStatus::Bypassed;
         }
         match (holder.member, self.key(row).map(|key| key.0)) {

@@ -43,6 +43,9 @@ pub(crate) struct Process {
     pub(crate) copies_bytes: u64,
     pub(crate) freeze: Freeze,
     pub(crate) stopped: bool,
+    /// The host has no room for what is to leave.
+    pub(crate) cannot_leave: bool,
+    stayed: u64,
     /// Size of its pieces.
     pub(crate) piece_bytes: u64,
     /// Time until an order is noticed, at most.
@@ -82,6 +85,8 @@ impl Process {
             copies_bytes: u64::MAX,
             freeze: Freeze::No,
             stopped: false,
+            cannot_leave: false,
+            stayed: 0,
             piece_bytes: CHUNK,
             lag_ns: 0,
             kernel_ns: MS,
@@ -131,7 +136,8 @@ impl Process {
 
     pub(crate) fn evicts(&self, order: &HolderOrder, now_ns: u64) -> bool {
         let above = self.resident_bytes > order.allowed_bytes.max(self.noticed.allowed_bytes);
-        above && now_ns >= self.busy_until_ns && !self.stopped && self.is_honest()
+        let can = !self.stopped && !self.cannot_leave && self.is_honest();
+        above && can && now_ns >= self.busy_until_ns
     }
 
     pub(crate) fn restores(&self, order: &HolderOrder) -> bool {
@@ -154,6 +160,7 @@ impl Process {
             spare_bytes: 0,
             resident_bytes: self.resident_bytes,
             returning_bytes: 0,
+            stayed: self.stayed,
             copies_due_bytes: self.held_bytes.saturating_sub(self.copies_bytes),
             ceiling_bytes,
             wants_since_ns: self.wants_since_ns,
@@ -188,6 +195,7 @@ impl Process {
         Holder {
             asked_bytes: any(draw, 100 * GIB),
             resident_bytes: any(draw, 100 * GIB),
+            stayed: any(draw, 2),
             wants_since_ns: any(draw, 1 << 40),
             submitted_ns: any(draw, 1 << 40),
             waits_elsewhere: any(draw, 2) == 1,
@@ -244,6 +252,7 @@ impl Process {
                 self.notice_ns = 0;
             }
         }
+        self.stayed += u64::from(self.cannot_leave && self.resident_bytes > order.allowed_bytes);
         if self.asked_bytes > 0 {
             if order.status == HolderStatus::Larger {
                 self.refused += 1;

@@ -159,6 +159,7 @@ impl MemoryOwner {
             resident_bytes,
             spare_bytes: 0,
             returning_bytes: sum(|m| m.returning_bytes),
+            stayed: 0,
             copies_due_bytes: 0,
             ceiling_bytes: ceilings.map(|(_, bytes)| *bytes).sum(),
             wants_since_ns: waits_ns.unwrap_or(if asked_bytes > 0 { now_ns } else { 0 }),
