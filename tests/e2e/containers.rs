@@ -204,3 +204,27 @@ fn kills_in_containers_leave_nothing() {
     }
     end(keeper);
 }
+
+/// Each writes a whole spec and whole limits; none is in another's way.
+#[test]
+fn many_that_write_one_device_at_once_all_write_it() {
+    let machine = Machine::new();
+    let (host, file) = (machine.home().join("host"), machine.home().join("cdi/divvy-one.json"));
+    let library = stage().join("lib/libdivvy.so");
+    for _ in 0..3 {
+        let writes = |gib: u64| {
+            let mut command = machine.divvy(&["cdi", "--name", "one", "--memory"]);
+            command.arg(format!("{gib}GiB")).arg("--library").arg(&library);
+            Running::start(command.arg("--host-dir").arg(&host).arg("--out").arg(&file))
+        };
+        let all: Vec<_> = (1..=12).map(writes).collect();
+        for one in all {
+            passed(&one.finish(), "divvy cdi");
+        }
+        let text = fs::read_to_string(&file).expect("a spec");
+        serde_json::from_str::<serde_json::Value>(&text).expect("a whole one");
+        let left = fs::read_dir(file.parent().expect("a directory")).expect("it can be read");
+        assert_eq!(left.count(), 1, "nothing half-written stays");
+        fs::remove_dir_all(host.join("one")).expect("the tenant's directory");
+    }
+}

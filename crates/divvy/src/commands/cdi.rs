@@ -165,7 +165,8 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
     };
     check_file(file)?;
     wanted.make_directories()?;
-    write_whole(file, &text)?;
+    write_whole(file, &text)
+        .context("--out: the limits hold, and what the spec mounts is there")?;
     let report = Report { device: format!("{KIND}={}", args.name), file, tenant: wanted.tenant() };
     let line = format!("{} in {}\n", report.device, file.display());
     out::after(&format!("{} was written", file.display()), || match args.json {
@@ -202,10 +203,10 @@ fn check_file(file: &Path) -> Result<()> {
     )))
 }
 
-/// Writes `text` in one step: a runtime may read the directory at any time.
+/// Writes `text` in one step: a runtime may read the directory at any time, and another of these commands write there.
 fn write_whole(file: &Path, text: &str) -> Result<()> {
-    let new = file.with_extension("divvy-new");
-    let cannot = || format!("--out {} cannot be written", file.display());
+    let new = file.with_extension(format!("divvy-new-{}", std::process::id()));
+    let cannot = || format!("{} cannot be written", file.display());
     if let Some(parent) = file.parent() {
         std::fs::create_dir_all(parent).with_context(cannot)?;
     }
