@@ -1,6 +1,7 @@
 //! Tenants that want more memory together than the card has: whose is there, and that all of it is right.
 
 use std::fs;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -44,10 +45,15 @@ pub(crate) fn count(memory: &Value, name: &str) -> u64 {
 pub(crate) fn tenant(machine: &Divided, name: &str, blocks: u64, ms: u64, idle_ms: u64) -> Talk {
     let mut command =
         machine.divvy(&["run", "--no-daemon", "--oversubscribe", "--name", name, "--"]);
+    works(&mut command, blocks, ms, idle_ms)
+}
+
+/// Starts the client of so many blocks behind `command`.
+fn works(command: &mut Command, blocks: u64, ms: u64, idle_ms: u64) -> Talk {
     command.arg(client("turns")).arg("works");
     command.env("TURNS_BLOCKS", blocks.to_string()).env("TURNS_MS", ms.to_string());
     command.env("TURNS_IDLE_MS", idle_ms.to_string()).env("TURNS_TOLD", "1");
-    Talk::start(&mut command)
+    Talk::start(command)
 }
 
 /// Tells every client to end, and looks that it found its bytes right.
@@ -173,9 +179,7 @@ fn one_whose_container_has_no_room_runs_where_its_memory_is() {
     let mut command = machine.divvy(&["run", "--no-daemon", "--oversubscribe", "--name", "a"]);
     command.args(["--", "unshare", "--mount", "sh", "-c"]);
     command.arg("mount --bind \"$0\" /sys/fs/cgroup && exec \"$@\"").arg(&group);
-    command.arg(client("turns")).arg("works");
-    command.env("TURNS_BLOCKS", "4").env("TURNS_MS", "1000").env("TURNS_TOLD", "1");
-    let boxed = Talk::start(&mut command);
+    let boxed = works(&mut command, 4, 1000, 0);
     boxed.expect("ready");
     let other = tenant(&machine, "b", 4, 500, 0);
     until("the other waits, and it runs", || {

@@ -222,10 +222,7 @@ func TestCard(t *testing.T) {
 	figures["three_of_30_after_kills"] = shares(measure(workers...))
 
 	// A pod that is deleted by force, and runs on.
-	now := int64(0)
-	if err := plane.CoreV1().Pods(namespace).Delete(plane.Context, "c", meta.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
-		t.Fatal(err)
-	}
+	plane.deleteByForce(t, namespace, "c")
 	plane.run(t, pod(namespace, "d", "share", only))
 	var next core.Pod
 	until(t, "the next is placed", func() (string, error) {

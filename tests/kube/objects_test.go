@@ -61,6 +61,15 @@ func (plane *Plane) namespace(t *testing.T, name string) string {
 	return name
 }
 
+// deleteByForce takes a pod away at once, whatever runs of it.
+func (plane *Plane) deleteByForce(t *testing.T, namespace, name string) {
+	t.Helper()
+	now := int64(0)
+	if err := plane.CoreV1().Pods(namespace).Delete(plane.Context, name, meta.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // node makes a node on which pods may be placed, and takes it away with the test.
 func (plane *Plane) node(t *testing.T, name string, labels map[string]string) *core.Node {
 	t.Helper()

@@ -139,10 +139,7 @@ func podsArePreempted(t *testing.T, plane *Plane) {
 	if found := going(); len(found) != 1 {
 		t.Fatalf("%v go for one pod", found)
 	}
-	now := int64(0)
-	if err := pods.Delete(plane.Context, "low-0", meta.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
-		t.Fatal(err)
-	}
+	plane.deleteByForce(t, namespace, "low-0")
 	placed := plane.placed(t, namespace, 4)
 	var names []string
 	for _, one := range placed {

@@ -54,10 +54,7 @@ func givenTwice(t *testing.T, plane *Plane) {
 	node.prepare(t, &first)
 	running := node.joined(t, node.tenants(t)[0])
 
-	now := int64(0)
-	if err := plane.CoreV1().Pods(namespace).Delete(plane.Context, "first", meta.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
-		t.Fatal(err)
-	}
+	plane.deleteByForce(t, namespace, "first")
 	plane.run(t, pod(namespace, "second", "most", only))
 	second := plane.placed(t, namespace, 1)[0]
 	for range 3 {
@@ -198,10 +195,7 @@ func stoppedAgent(t *testing.T, plane *Plane) {
 	})
 	node.prepare(t, &first)
 	node.unprepare(t, &first)
-	now := int64(0)
-	if err := plane.CoreV1().Pods(namespace).Delete(plane.Context, "first", meta.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
-		t.Fatal(err)
-	}
+	plane.deleteByForce(t, namespace, "first")
 	until(t, "the claim is not allocated", func() (string, error) {
 		found, err := claims.Get(plane.Context, solo.Name, meta.GetOptions{})
 		if err != nil || found.Status.Allocation != nil {

@@ -80,7 +80,7 @@ impl Step<'_> {
                 moves |= self.order(row, holder.size_bytes, &mut room);
             } else if !holder.is_present() {
                 moves |= self.order(row, 0, &mut room);
-            } else if holder.bypassed && holder.member.is_none() {
+            } else if holder.stands_still() {
                 // It stays what it was told, or it would be taken back for doing nothing.
                 let told_bytes = holder.order.allowed_bytes.min(holder.resident_bytes);
                 moves |= self.order(row, told_bytes, &mut room);

@@ -264,6 +264,11 @@ impl HolderState {
         self.bypassed && self.member.is_some()
     }
 
+    /// It did not evict and has no turn: it keeps what it has, and its calls wait.
+    pub(super) fn stands_still(&self) -> bool {
+        self.bypassed && self.member.is_none()
+    }
+
     /// Ends a turn in place: it is told to evict down to `told_bytes`, and counts as pinned until it does.
     pub(super) fn end_in_place(&mut self, now_ns: u64, told_bytes: u64, late_ns: u64) {
         (self.member, self.in_place_ns, self.has_stayed) = (None, now_ns, false);
@@ -307,7 +312,9 @@ impl HolderState {
         };
         if moved_bytes > 0 {
             self.mark_bytes = self.resident_bytes;
-            self.turns_in_place = if must_fall { 0 } else { self.turns_in_place };
+            if must_fall {
+                self.turns_in_place = 0;
+            }
         }
         let moved_ns = time_of(moved_bytes, tuning.slowest_bytes_per_s);
         // A planner that did not run itself has no reason to be impatient.

@@ -154,6 +154,9 @@ impl Step<'_> {
     /// Where others wait it is told to evict again after the longest wait, and then after twice as long each time: nothing of
     /// it runs for [`ResidenceTuning::patience_ns`] then, and others do not count on it.
     fn run_in_place(&mut self) {
+        if !self.rows.iter().any(|h| h.bypassed) {
+            return;
+        }
         let others_run = self.rows.iter().any(|h| h.active && self.may_run(h));
         let mut comes = self.rows.iter().any(|h| h.runs_in_place() && !h.is_whole());
         let waits = |h: &&HolderState| h.active && !h.frozen && !h.bypassed && h.member.is_none();
@@ -259,7 +262,7 @@ impl Step<'_> {
         let Some(holder) = self.rows.get(row).filter(|h| h.is_present()) else {
             return HolderStatus::Empty;
         };
-        if holder.bypassed && holder.member.is_none() {
+        if holder.stands_still() {
             return HolderStatus::Bypassed;
         }
         match (holder.member, self.key(row).map(|key| key.0)) {
