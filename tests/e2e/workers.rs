@@ -27,6 +27,9 @@ const CAP: f64 = 50.0;
 /// Within which whoever can work gets on, when another process of the tenant has been stopped or killed: twice a round
 /// of turns by what the cap leaves of the time, and at least this.
 const GETS_ON: Duration = Duration::from_millis(500);
+/// Within which whoever is stopped is given no more turns. One that is asleep in a wait for its work is believed for four of
+/// its longest kernels behind its last launch, and for a second at most; a host that stalls makes them look long.
+const NOT_BELIEVED: Duration = Duration::from_millis(1500);
 
 /// A server, and whose time of the host it needs.
 struct Server {
@@ -309,7 +312,7 @@ fn a_paused_tenant_gets_nothing_back() {
     });
 }
 
-/// Whoever is paused is given no turns, whatever it was at: asleep in a wait for its work, or for its turn. Half a second
+/// Whoever is paused is given no turns, whatever it was at: asleep in a wait for its work, or for its turn. A moment
 /// after it has been stopped the device is the other's, in each of some pauses, which begin at moments of their own.
 #[test]
 fn a_paused_tenant_is_given_no_turns() {
@@ -317,7 +320,7 @@ fn a_paused_tenant_is_given_no_turns() {
     let tenants = Weighed::start();
     for _ in 0..6 {
         tenants.heavy.signal_all("STOP");
-        let settled = tenants.light.after(now_ns(), GETS_ON);
+        let settled = tenants.light.after(now_ns(), NOT_BELIEVED);
         let before = tenants.handovers();
         let pids = &tenants.light.pids;
         let has = windows(&tenants.light, 0..2, pids, settled, 1, WINDOW)[0].sum.percent;

@@ -13,7 +13,7 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result};
 
-use super::tally::Tally;
+use super::tally::{Failure, Tally};
 
 /// The lowest priority that there is.
 const LOWEST: &str = "19";
@@ -62,9 +62,9 @@ impl Beside {
         let said = String::from_utf8_lossy(&said);
         let Some((shown, counted)) = split(&said) else {
             print!("{said}");
-            tally
-                .failed
-                .push(format!("{}: ended with {status} before they could count", self.names));
+            tally.failed.push(
+                format!("{}: ended with {status} before they could count", self.names).into(),
+            );
             return Ok(());
         };
         print!("{shown}");
@@ -81,16 +81,23 @@ fn split(said: &str) -> Option<(&str, Tally)> {
     let passed = last.split_once(" passed, ")?.0.parse().ok()?;
     let mut counted = Tally { passed, ..Tally::default() };
     let mut end = said.trim_end().len() - last.len();
-    for line in said[..end].lines().rev() {
-        if let Some(skipped) = line.strip_prefix("skipped: ") {
+    let lines: Vec<&str> = said[..end].lines().collect();
+    let mut rest = lines.as_slice();
+    // From the end: a failed test's lines stand below its name.
+    for at in (0..lines.len()).rev() {
+        let (before, one) = rest.split_at(at);
+        if let [line] = one
+            && let Some(skipped) = line.strip_prefix("skipped: ")
+        {
             counted.skipped.push(skipped.to_owned());
-        } else if let Some(failed) = line.strip_prefix("failed: ") {
-            counted.failed.push(failed.to_owned());
+        } else if let Some(failure) = Failure::read(one) {
+            counted.failed.push(failure);
         } else {
-            break;
+            continue;
         }
-        end -= line.len() + 1;
+        rest = before;
     }
+    end -= lines[rest.len()..].iter().map(|line| line.len() + 1).sum::<usize>();
     counted.skipped.reverse();
     counted.failed.reverse();
     let has_all = counted.line() == last;
@@ -104,14 +111,14 @@ mod tests {
     #[test]
     fn what_another_run_counted_is_counted_here() {
         let said = "== model\nskipped: words of a test\nrows\n== model: 3 s\n\
-            skipped: a: no GPU\nskipped: b\nfailed: c::d\n7 passed, 1 failed, 2 skipped\n";
+            skipped: a: no GPU\nskipped: b\nfailed: c::d\n    | why\n    | at 7\nfailed: e\n\
+            7 passed, 2 failed, 2 skipped\n";
         let (shown, counted) = split(said).unwrap();
         assert_eq!(shown, "== model\nskipped: words of a test\nrows\n== model: 3 s\n");
-        assert_eq!(counted.line(), "7 passed, 1 failed, 2 skipped");
-        assert_eq!(
-            (counted.failed, counted.skipped),
-            (vec!["c::d".to_owned()], vec!["a: no GPU".to_owned(), "b".to_owned()])
-        );
+        assert_eq!(counted.line(), "7 passed, 2 failed, 2 skipped");
+        let failed: Vec<String> = counted.failed.iter().map(ToString::to_string).collect();
+        assert_eq!(failed, ["failed: c::d\n    | why\n    | at 7", "failed: e"]);
+        assert_eq!(counted.skipped, ["a: no GPU", "b"]);
     }
 
     #[test]

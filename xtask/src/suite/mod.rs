@@ -101,7 +101,7 @@ pub(crate) fn chore(only: &[String]) -> Result<bool> {
         println!("== {name}");
         if let Err(error) = suite(&mut tally) {
             println!("{error:#}");
-            tally.failed.push(name.to_owned());
+            tally.failed.push(name.to_owned().into());
         }
         println!("== {name}: {:.0} s", begin.elapsed().as_secs_f64());
     }
@@ -112,7 +112,7 @@ pub(crate) fn chore(only: &[String]) -> Result<bool> {
         println!("skipped: {skipped}");
     }
     for failed in &tally.failed {
-        println!("failed: {failed}");
+        println!("{failed}");
     }
     println!("{}", tally.line());
     Ok(tally.failed.is_empty())

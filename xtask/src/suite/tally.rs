@@ -3,17 +3,52 @@
 //! A test that cannot fully run on this machine prints a line `SKIPPED <what>: <reason>` and
 //! returns; libtest calls it passed, we call it skipped. Output of passing tests is swallowed but
 //! for those lines. An ignored test is skipped, unless its reason begins with `a role:`: then it is a
-//! process that other tests start.
+//! process that other tests start. The end of what a failed test said is kept with its name, for the closing lines.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Begins each line that a failed test said, below its name.
+const SAID: &str = "    | ";
+/// Lines that are kept of what a failed test said: the last ones, in which it says why.
+const KEPT: usize = 12;
+
+/// A check or test that failed.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Failure {
+    name: String,
+    said: Vec<String>,
+}
+
+impl Failure {
+    /// Reads back what [`Failure::fmt`] has written, its lines in their order.
+    pub(crate) fn read(lines: &[&str]) -> Option<Self> {
+        let (name, said) = lines.split_first()?;
+        let name = name.strip_prefix("failed: ")?.to_owned();
+        let said = said.iter().map(|line| Some(line.strip_prefix(SAID)?.to_owned()));
+        Some(Self { name, said: said.collect::<Option<_>>()? })
+    }
+}
+
+impl From<String> for Failure {
+    fn from(name: String) -> Self {
+        Self { name, said: Vec::new() }
+    }
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "failed: {}", self.name)?;
+        self.said.iter().try_for_each(|line| write!(f, "\n{SAID}{line}"))
+    }
+}
 
 /// How many tests passed, failed and were skipped, and which.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     /// Passed.
     pub(crate) passed: usize,
-    /// Failed, by name.
-    pub(crate) failed: Vec<String>,
+    /// Failed.
+    pub(crate) failed: Vec<Failure>,
     /// Skipped, with the reason where one was given.
     pub(crate) skipped: Vec<String>,
     /// Process group of the suites that run beside.
@@ -26,7 +61,7 @@ impl Tally {
         if holds {
             self.passed += 1;
         } else {
-            self.failed.push(name.to_owned());
+            self.failed.push(name.to_owned().into());
         }
     }
 
@@ -45,9 +80,12 @@ impl Tally {
 #[derive(Debug, Default)]
 pub(crate) struct Reader {
     in_successes: bool,
+    in_failures: bool,
     test: String,
     said_skipped: BTreeSet<String>,
     failed: Vec<String>,
+    /// Failed tests' last lines.
+    said: BTreeMap<String, Vec<String>>,
 }
 
 impl Reader {
@@ -58,10 +96,11 @@ impl Reader {
             return None;
         }
         if line == "failures:" {
-            self.in_successes = false;
+            // The same line again begins the list of their names.
+            (self.in_successes, self.in_failures) = (false, !self.in_failures);
         }
         if let Some(counts) = line.strip_prefix("test result:") {
-            self.in_successes = false;
+            (self.in_successes, self.in_failures) = (false, false);
             self.close(counts, tally);
             return Some(line);
         }
@@ -69,6 +108,10 @@ impl Reader {
             line.strip_prefix("---- ").and_then(|rest| rest.strip_suffix(" stdout ----"))
         {
             self.test = test.to_owned();
+        } else if self.in_failures && !line.is_empty() && !self.test.is_empty() {
+            let said = self.said.entry(self.test.clone()).or_default();
+            said.drain(..(said.len() + 1).saturating_sub(KEPT));
+            said.push(line.to_owned());
         }
         if self.in_successes {
             if !line.starts_with("SKIPPED") {
@@ -105,11 +148,15 @@ impl Reader {
         };
         tally.passed += count("passed").saturating_sub(self.said_skipped.len());
         let (named, counted) = (self.failed.len(), count("failed"));
-        tally.failed.append(&mut self.failed);
+        for name in self.failed.drain(..) {
+            let said = self.said.remove(&name).unwrap_or_default();
+            tally.failed.push(Failure { name, said });
+        }
         // Output of a test may have torn the line that names it.
         for _ in named..counted {
-            tally.failed.push("a test whose name was lost in its output".to_owned());
+            tally.failed.push("a test whose name was lost in its output".to_owned().into());
         }
+        self.said.clear();
         self.said_skipped.clear();
         self.test.clear();
     }
@@ -133,9 +180,28 @@ mod tests {
         let shown: Vec<_> =
             OUTPUT.lines().filter_map(|line| reader.line(line, &mut tally)).collect();
         assert_eq!(tally.line(), "1 passed, 1 failed, 2 skipped");
-        assert_eq!(tally.failed, ["a::two"]);
+        let two = Failure { name: "a::two".to_owned(), said: vec!["why".to_owned()] };
+        assert_eq!(two.to_string(), "failed: a::two\n    | why");
+        assert_eq!(tally.failed, [two]);
         assert!(shown.contains(&"why") && !shown.contains(&"noise"));
         assert!(shown.contains(&"SKIPPED a::three: no GPU"));
+    }
+
+    #[test]
+    fn the_last_lines_of_a_failed_test_are_kept() {
+        let (mut reader, mut tally) = (Reader::default(), Tally::default());
+        let said: Vec<String> = (0..2 * KEPT).map(|line| format!("line {line}")).collect();
+        let lines = ["test a ... FAILED", "failures:", "", "---- a stdout ----"].into_iter();
+        let lines = lines.chain(said.iter().map(String::as_str));
+        let lines = lines.chain(["", "failures:", "    a", "", "test result: FAILED. 1 failed"]);
+        for line in lines {
+            reader.line(line, &mut tally);
+        }
+        let [failure] = tally.failed.as_slice() else { panic!("{tally:?}") };
+        assert_eq!(failure.said, said[KEPT..]);
+        let text = failure.to_string();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(Failure::read(&lines).as_ref(), Some(failure));
     }
 
     #[test]
