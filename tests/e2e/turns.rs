@@ -165,29 +165,56 @@ fn one_that_is_stopped_keeps_what_it_has_until_it_goes_on() {
     all_end_well([stopped, other]);
 }
 
-/// Its container is made up: a limit where a process looks for its own.
-#[test]
-fn one_whose_container_has_no_room_runs_where_its_memory_is() {
+/// A tenant in a container without room, which is made up: a limit where a process looks for its own. None where this machine does
+/// not let us.
+fn boxed(machine: &Divided, name: &str, ms: u64) -> Option<Talk> {
     if !can_unshare(&["--mount"]) {
-        println!("SKIPPED one_whose_container_has_no_room: this machine does not let us mount");
-        return;
+        println!("SKIPPED a container without room: this machine does not let us mount");
+        return None;
     }
-    let machine = machine("300MiB");
     let group = machine.machine.home().join("group");
-    fs::create_dir(&group).expect("a directory");
+    fs::create_dir_all(&group).expect("a directory");
     fs::write(group.join("memory.max"), "1048576\n").expect("a limit");
-    let mut command = machine.divvy(&["run", "--no-daemon", "--oversubscribe", "--name", "a"]);
+    let mut command = machine.divvy(&["run", "--no-daemon", "--oversubscribe", "--name", name]);
     command.args(["--", "unshare", "--mount", "sh", "-c"]);
     command.arg("mount --bind \"$0\" /sys/fs/cgroup && exec \"$@\"").arg(&group);
-    let boxed = works(&mut command, 4, 1000, 0);
-    boxed.expect("ready");
-    let other = tenant(&machine, "b", 4, 500, 0);
+    Some(works(&mut command, 4, ms, 0))
+}
+
+/// Waits until one of two runs where its memory is, and the other waits for it.
+fn runs_in_place(machine: &Divided) {
     until("the other waits, and it runs", || {
-        let tenants = status(&machine)["tenants"].as_array().cloned().unwrap_or_default();
+        let tenants = status(machine)["tenants"].as_array().cloned().unwrap_or_default();
         let is_any = |state| tenants.iter().any(|tenant| tenant["memory"] == state);
         is_any("pinned-out") && is_any("runs")
     });
+}
+
+#[test]
+fn one_whose_container_has_no_room_runs_where_its_memory_is() {
+    let machine = machine("300MiB");
+    let Some(boxed) = boxed(&machine, "a", 1000) else { return };
+    boxed.expect("ready");
+    let other = tenant(&machine, "b", 4, 500, 0);
+    runs_in_place(&machine);
     // It goes on, and finds its bytes right; the other begins behind it.
+    all_end_well([boxed]);
+    other.expect("ready");
+    all_end_well([other]);
+}
+
+/// Another daemon knows nothing of who could not leave, and finds it out again.
+#[test]
+fn who_runs_in_place_does_under_the_next_daemon() {
+    let mut machine = machine("300MiB");
+    let Some(boxed) = boxed(&machine, "a", 1000) else { return };
+    boxed.expect("ready");
+    let other = tenant(&machine, "b", 4, 500, 0);
+    for _ in 0..2 {
+        runs_in_place(&machine);
+        machine.start(&["--capacity", "300MiB"]);
+    }
+    runs_in_place(&machine);
     all_end_well([boxed]);
     other.expect("ready");
     all_end_well([other]);
