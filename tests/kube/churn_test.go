@@ -57,8 +57,12 @@ type Churn struct {
 	booked, samples int
 }
 
-// churnShare is the percent of a card that each pod has.
-const churnShare = 20
+// What each pod has of a card: percent of its time, and memory in GiB, of which five pods leave too little for a sixth, too.
+const (
+	churnShare  = 20
+	churnMemory = 12
+	churnCard   = 64
+)
 
 // TestChurn: whatever part is killed or restarted while pods come and go, each pod is placed and prepared in the end, the pods that
 // are prepared have no more of a card than there is, and nothing is left on a node. Claims stay, as nobody collects the garbage
@@ -73,11 +77,11 @@ func TestChurn(t *testing.T) {
 	churn.slower = time.Duration(1 + pods/2000)
 	for number := range nodes {
 		name := fmt.Sprintf("churn-%d", number)
-		churn.nodes[name] = churn.simulated(t, name, churn.only)
+		churn.nodes[name] = churn.simulatedWith(t, name, churn.only, []string{fmt.Sprintf("SIMGPU_MEMORY=%dGiB", churnCard)})
 		churn.given[name] = &atomic.Int64{}
 	}
 	churn.Plane.namespace(t, churn.namespace)
-	churn.template(t, churn.namespace, "share", "256Mi", strconv.Itoa(churnShare))
+	churn.template(t, churn.namespace, "share", fmt.Sprintf("%dGi", churnMemory), strconv.Itoa(churnShare))
 	start := time.Now()
 	done, ended := make(chan struct{}), make(chan struct{})
 	var watching sync.WaitGroup
@@ -231,7 +235,7 @@ func (churn *Churn) sample(t *testing.T, done chan struct{}) {
 			}
 		}
 		for pool, amounts := range used {
-			if amounts["cores"] > 100 || amounts["slots"] > 64 {
+			if amounts["cores"] > 100 || amounts["slots"] > 64 || amounts["memory"] > churnCard<<30 {
 				churn.booked++
 				t.Logf("of %s more is allocated than there is: %v", pool, amounts)
 			}

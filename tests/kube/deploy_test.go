@@ -10,6 +10,7 @@ import (
 	core "k8s.io/api/core/v1"
 	dra "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/errors"
+	resources "k8s.io/apimachinery/pkg/api/meta"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -50,16 +51,11 @@ func rendered(t *testing.T, folder string) []*unstructured.Unstructured {
 // apply sends objects to the API server, which must know each of their fields.
 func (plane *Plane) apply(t *testing.T, objects []*unstructured.Unstructured) {
 	t.Helper()
-	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(plane.Discovery()))
+	mapper := plane.mapper()
 	for _, object := range objects {
-		kind := object.GroupVersionKind()
-		mapping, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)
+		client, err := plane.clientOf(mapper, object)
 		if err != nil {
-			t.Fatalf("%s %s: %v", kind, object.GetName(), err)
-		}
-		var client dynamic.ResourceInterface = plane.Dynamic.Resource(mapping.Resource)
-		if object.GetNamespace() != "" {
-			client = plane.Dynamic.Resource(mapping.Resource).Namespace(object.GetNamespace())
+			t.Fatalf("%s %s: %v", object.GroupVersionKind(), object.GetName(), err)
 		}
 		bytes, err := object.MarshalJSON()
 		if err != nil {
@@ -67,9 +63,27 @@ func (plane *Plane) apply(t *testing.T, objects []*unstructured.Unstructured) {
 		}
 		options := meta.PatchOptions{FieldManager: "tests", FieldValidation: meta.FieldValidationStrict}
 		if _, err := client.Patch(plane.Context, object.GetName(), types.ApplyPatchType, bytes, options); err != nil {
-			t.Fatalf("%s %s: %v", kind, object.GetName(), err)
+			t.Fatalf("%s %s: %v", object.GroupVersionKind(), object.GetName(), err)
 		}
 	}
+}
+
+// mapper finds the resources of kinds.
+func (plane *Plane) mapper() resources.RESTMapper {
+	return restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(plane.Discovery()))
+}
+
+// clientOf is the one for an object, where the API server knows its kind.
+func (plane *Plane) clientOf(mapper resources.RESTMapper, object *unstructured.Unstructured) (dynamic.ResourceInterface, error) {
+	kind := object.GroupVersionKind()
+	mapping, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	if err != nil {
+		return nil, err
+	}
+	if mapping.Scope.Name() == resources.RESTScopeNameRoot || object.GetNamespace() == "" {
+		return plane.Dynamic.Resource(mapping.Resource), nil
+	}
+	return plane.Dynamic.Resource(mapping.Resource).Namespace(object.GetNamespace()), nil
 }
 
 // agentOf is a client with the agent's account, as a pod of the DaemonSet on the node has it.

@@ -145,22 +145,31 @@ func (plane *Plane) slice(t *testing.T, node string, cards ...dra.Device) *dra.R
 // template makes a template of claims for a share of one card.
 func (plane *Plane) template(t *testing.T, namespace, name, memory, cores string) {
 	t.Helper()
+	plane.claimTemplate(t, namespace, name, dra.DeviceClaim{Requests: []dra.DeviceRequest{request("gpu", driver, 1, memory, cores)}})
+}
+
+// claimTemplate makes one of claims of any shape.
+func (plane *Plane) claimTemplate(t *testing.T, namespace, name string, claim dra.DeviceClaim) {
+	t.Helper()
 	object := &dra.ResourceClaimTemplate{
 		ObjectMeta: meta.ObjectMeta{Namespace: namespace, Name: name},
-		Spec: dra.ResourceClaimTemplateSpec{Spec: dra.ResourceClaimSpec{Devices: dra.DeviceClaim{
-			Requests: []dra.DeviceRequest{{Name: "gpu", Exactly: &dra.ExactDeviceRequest{
-				DeviceClassName: driver,
-				AllocationMode:  dra.DeviceAllocationModeExactCount,
-				Count:           1,
-				Capacity: &dra.CapacityRequirements{Requests: map[dra.QualifiedName]resource.Quantity{
-					"memory": resource.MustParse(memory),
-					"cores":  resource.MustParse(cores),
-				}},
-			}}},
-		}}},
+		Spec:       dra.ResourceClaimTemplateSpec{Spec: dra.ResourceClaimSpec{Devices: claim}},
 	}
 	templates := plane.ResourceV1().ResourceClaimTemplates(namespace)
 	check[*dra.ResourceClaimTemplate](t)(templates.Create(plane.Context, object, meta.CreateOptions{}))
+}
+
+// request is one of a claim, for as much of each of so many cards.
+func request(name, class string, count int64, memory, cores string) dra.DeviceRequest {
+	return dra.DeviceRequest{Name: name, Exactly: &dra.ExactDeviceRequest{
+		DeviceClassName: class,
+		AllocationMode:  dra.DeviceAllocationModeExactCount,
+		Count:           count,
+		Capacity: &dra.CapacityRequirements{Requests: map[dra.QualifiedName]resource.Quantity{
+			"memory": resource.MustParse(memory),
+			"cores":  resource.MustParse(cores),
+		}},
+	}}
 }
 
 // pod is one whose container has a claim of the template, on nodes with the labels.

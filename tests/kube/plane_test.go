@@ -6,6 +6,7 @@ package kube
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"os"
 	"path"
@@ -14,6 +15,7 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/util/uuid"
+	audit "k8s.io/apiserver/pkg/apis/audit/v1"
 	"k8s.io/apiserver/pkg/storage/etcd3/testserver"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/client-go/dynamic"
@@ -39,18 +41,20 @@ type Plane struct {
 	Config  *rest.Config
 	Dynamic dynamic.Interface
 	Context context.Context
-	// audit is the API server's own record of what accounts of ours wrote.
+	// audit is the API server's own record of what accounts of ours wrote, and of what agents read.
 	audit string
 }
 
-// auditPolicy has the API server write down what accounts of ours change, and nothing else.
+// auditPolicy has the API server write down what accounts of ours change, and what agents read, and nothing else.
 const auditPolicy = `
 apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
 rules:
 - level: Metadata
-  users: ["system:serviceaccount:divvy-system:divvy-agent", "system:serviceaccount:divvy-system:divvy-controller"]
+  users: ["system:serviceaccount:divvy-system:divvy-agent"]
+- level: Metadata
+  users: ["system:serviceaccount:divvy-system:divvy-controller"]
   verbs: [create, update, patch, delete, deletecollection]
 - level: None
 `
@@ -64,18 +68,55 @@ func (plane *Plane) writes(t *testing.T, account string) int {
 // audited are the lines about what an account of ours wrote, of a resource or of all but that.
 func (plane *Plane) audited(t *testing.T, account, resource string, only bool) []string {
 	t.Helper()
+	var found []string
+	for _, line := range plane.record(t, account) {
+		is := strings.Contains(line, `"resource":"`+resource+`"`)
+		isRead := strings.Contains(line, `"verb":"get"`) || strings.Contains(line, `"verb":"list"`) || strings.Contains(line, `"verb":"watch"`)
+		if is == only && !isRead {
+			found = append(found, line)
+		}
+	}
+	return found
+}
+
+// record are all lines about an account of ours.
+func (plane *Plane) record(t *testing.T, account string) []string {
+	t.Helper()
 	record, err := os.ReadFile(plane.audit)
 	if err != nil && !os.IsNotExist(err) {
 		t.Fatal(err)
 	}
 	var found []string
 	for line := range strings.Lines(string(record)) {
-		is := strings.Contains(line, `"resource":"`+resource+`"`)
-		if strings.Contains(line, `"username":"system:serviceaccount:`+system+":"+account+`"`) && is == only {
+		if strings.Contains(line, `"username":"system:serviceaccount:`+system+":"+account+`"`) {
 			found = append(found, line)
 		}
 	}
 	return found
+}
+
+// calls are how often a node's agent has called the API server so far, by verb and resource; a watch is one call, however long it is.
+func (plane *Plane) calls(t *testing.T, node string) (by map[string]int, all int) {
+	t.Helper()
+	by = map[string]int{}
+	for _, line := range plane.record(t, agentAccount) {
+		var event audit.Event
+		if err := json.Unmarshal([]byte(line), &event); err != nil {
+			t.Fatalf("%v: %s", err, line)
+		}
+		names := event.User.Extra["authentication.kubernetes.io/node-name"]
+		isEnd := event.Verb == "watch" && event.Stage == audit.StageResponseComplete
+		if len(names) != 1 || names[0] != node || isEnd {
+			continue
+		}
+		resource := ""
+		if event.ObjectRef != nil {
+			resource = " " + event.ObjectRef.Resource
+		}
+		by[event.Verb+resource]++
+		all++
+	}
+	return by, all
 }
 
 // startPlane starts a control plane that ends with the test.
@@ -112,6 +153,7 @@ func served(t *testing.T, storage *storagebackend.Config, audit string, flags ..
 		// Nobody makes each namespace's own service account here, or takes a new node's taint away when it is ready.
 		"--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
 		"--authorization-mode=RBAC",
+		"--allow-privileged=true",
 		"--audit-policy-file=" + policy,
 		"--audit-log-path=" + audit,
 	}, append(gates, flags...)...), storage)
@@ -181,6 +223,8 @@ func TestCluster(t *testing.T) {
 		{"agent_and_plugin_are_unprivileged", unprivileged},
 		{"the_kubelet_prepares_by_a_reference_driver", aReferenceDriver},
 		{"a_claim_is_a_tenant_of_the_daemon_until_its_pod_ends", ourAgent},
+		{"claims_of_all_shapes_are_prepared", shapesOfClaims},
+		{"a_quota_holds_a_namespace_to_a_class", heldToAClass},
 		{"a_partitioned_card_is_its_instances_and_each_is_shared", instances},
 		{"a_kubelet_that_was_restarted_asks_again", kubeletForgets},
 		{"a_daemon_that_is_killed_loses_no_claim", daemonDies},
@@ -194,6 +238,7 @@ func TestCluster(t *testing.T) {
 		{"an_agent_tells_of_sizes_of_its_own_node_alone", ownSizesOnly},
 		{"metrics_name_the_pods_and_their_status_says_how_the_card_is", metricsOfPods},
 		{"pods_written_for_hami_get_claims", podsOfHAMi},
+		{"the_api_server_takes_all_that_convert_writes", convertedCorpus},
 		{"a_controller_writes_templates_of_its_own_alone", ownTemplatesOnly},
 		{"two_lines_become_a_tenant_by_the_controller", controllerMakesTemplates},
 		{"a_namespace_has_sixty_four_templates_while_they_are_named", templatesAreFew},
