@@ -99,6 +99,11 @@ func podsOfHAMi(t *testing.T, plane *Plane) {
 	same("a percentage", func(pod *core.Pod) { add(pod, "nvidia.com/gpumem-percentage", "50") })
 	same("two containers", func(pod *core.Pod) { pod.Spec.Containers[0].Resources = *main(pod).Resources.DeepCopy() })
 	same("an annotation", func(pod *core.Pod) { pod.Annotations = map[string]string{"nvidia.com/use-gputype": "A100"} })
+	same("a privileged container", func(pod *core.Pod) {
+		all := true
+		main(pod).SecurityContext = &core.SecurityContext{Privileged: &all}
+	})
+	same("a node's name", func(pod *core.Pod) { pod.Spec.NodeName = "n1" })
 	same("HAMi's scheduler", func(pod *core.Pod) { pod.Spec.SchedulerName = "hami-scheduler" })
 	same("a variable", func(pod *core.Pod) { main(pod).Env = []core.EnvVar{{Name: "CUDA_OVERSUBSCRIBE", Value: "true"}} })
 	same("a whole device alone", func(pod *core.Pod) {

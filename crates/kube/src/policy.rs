@@ -36,10 +36,11 @@ pub(crate) fn ask(pod: &Node) -> Option<Ask> {
     let one_container_asks =
         containers.iter().chain(init_containers).filter(|it| asks(it)).count() == 1;
     let nothing_else_is_asked = containers.iter().all(is_plain);
-    if !(asks_for_a_part && one_container_asks && nothing_else_is_asked && is_bare(pod)) {
+    let asking = containers.iter().find(|it| asks(it))?;
+    let is_taken = asks_for_a_part && one_container_asks && nothing_else_is_asked && is_bare(pod);
+    if !is_taken || goes_around(spec, asking) {
         return None;
     }
-    let asking = containers.iter().find(|it| asks(it))?;
     let amount = |name: &str| {
         limits(asking).iter().find(|it| it.key.text == name).map(|it| whole(&it.value)).transpose()
     };
@@ -72,6 +73,13 @@ fn is_plain(container: &Node) -> bool {
     let mut names = variables.iter().filter_map(|it| it.get("name").and_then(Node::text));
     !limits(container).iter().any(is_other)
         && !names.any(|name| name.starts_with(VARIABLE_PREFIX) || VARIABLES.contains(&name))
+}
+
+/// Whether a pod goes past the scheduler, which allocates claims, or its container sees every card.
+fn goes_around(spec: &Node, asking: &Node) -> bool {
+    let node = spec.get("nodeName").and_then(Node::text);
+    let privileged = asking.at(&["securityContext", "privileged"]).and_then(Node::text);
+    node.is_some_and(|name| !name.is_empty()) || privileged == Some("true")
 }
 
 /// Whether nothing of HAMi's is on the pod itself.

@@ -89,25 +89,21 @@ impl NodeFacts {
             words: sold_twice(node, "a device plugin (NVIDIA's, or HAMi's)", name, amount),
         });
         let kubelet = runtime::version(&self.kubelet);
-        // A runtime that reads CDI files only if it is told to may not have been.
-        let is_sure =
-            runtime::judge(&self.runtime, &[]).is_ok() && runtime::note(&self.runtime).is_none();
+        let is_sure = runtime::judge(&self.runtime, &[]).is_ok();
         let has_cdi = is_sure && kubelet.is_some_and(|version| version >= KUBELET_WITH_CDI);
         PluginNode { refusal, has_cdi }
     }
 
     fn notes(&self) -> Vec<String> {
-        let mut notes: Vec<String> = runtime::note(&self.runtime).into_iter().collect();
         match runtime::version(&self.kubelet) {
-            Some(version) if version < KUBERNETES_UNGATED => notes.push(format!(
+            Some(version) if version < KUBERNETES_UNGATED => vec![format!(
                 "the kubelet {} shares devices with the feature gate DRAConsumableCapacity alone: set it on API server, \
                  scheduler, controller manager and kubelet",
                 self.kubelet
-            )),
-            Some(_) => {}
-            None => notes.push(format!("the kubelet's version {:?} is none", self.kubelet)),
+            )],
+            Some(_) => Vec::new(),
+            None => vec![format!("the kubelet's version {:?} is none", self.kubelet)],
         }
-        notes
     }
 }
 
@@ -188,11 +184,11 @@ mod tests {
         assert_eq!(reason(&node(new, "v1.34.2+k3s1", &none)), None);
         assert_eq!(node(new, "v1.35.0", &none).notes().len(), 1);
         assert_eq!(node(new, "v1.36.0-eks-1", &none).notes().len(), 0);
-        assert_eq!(node("containerd://1.7.2", "nightly", &none).notes().len(), 2);
-        assert_eq!(
-            reason(&node("containerd://1.6.20~ds1", "v1.36.1", &none)),
-            Some(NodeReason::RuntimeWithoutCdi)
-        );
+        assert_eq!(node(new, "nightly", &none).notes().len(), 1);
+        for old in ["containerd://1.6.20~ds1", "containerd://1.7.27"] {
+            let found = reason(&node(old, "v1.36.1", &none));
+            assert_eq!(found, Some(NodeReason::RuntimeWithoutCdi), "{old}");
+        }
         let facts = node(new, "v1.36.1", &none);
         let off = NodeVerdict::of("n1", Some(&facts), &BTreeMap::new(), true, &[]);
         assert_eq!(off.refusal.unwrap().reason, NodeReason::GateOff);

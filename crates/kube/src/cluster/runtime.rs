@@ -1,7 +1,8 @@
 //! Container runtimes: which of them give a container the devices that the kubelet names by the Container Device Interface.
 //!
 //! One that does not ignores them without a word. Versions are those in which the field of the kubelet's request came to be
-//! read: containerd 1.7 (switched off until 2.0), CRI-O 1.23.
+//! read: containerd 1.7 (switched off until 2.0), CRI-O 1.23. Whether containerd 1.7 was told to read it no node says: it counts
+//! as one that does not, unless somebody vouches for it.
 
 use super::verdict::NodeReason;
 
@@ -15,8 +16,8 @@ const RUNTIMES: [(&str, &str, Option<Numbers>); 3] = [
     // Docker behind cri-dockerd, which passes none on.
     ("docker", "Docker", None),
 ];
-/// First version of containerd that reads CDI files unless it is told not to.
-const CONTAINERD_ON: Numbers = (2, 0);
+/// Runtime and first version that knows CDI without being told to.
+const TOLD: (&str, Numbers) = ("containerd", (2, 0));
 
 /// First two numbers of a version such as `v1.34.2+k3s1` or `1.6.20~ds1`.
 pub(super) fn version(text: &str) -> Option<Numbers> {
@@ -42,10 +43,11 @@ pub(super) fn judge(text: &str, vouched: &[String]) -> Result<(), (NodeReason, S
             "its container runtime is {text:?}, which is none: asked again until the kubelet has said it"
         ));
     };
-    if vouched.iter().any(|known| known == name) {
-        return Ok(());
-    }
+    let is_vouched = vouched.iter().any(|known| known == name);
     let Some((_, title, first)) = RUNTIMES.iter().find(|(known, ..)| *known == name) else {
+        if is_vouched {
+            return Ok(());
+        }
         return unknown(format!(
             "whether the container runtime {name} {number} gives pods their limits, by CDI, is not known: where it does, \
              say so by `--runtime-with-cdi {name}`"
@@ -53,30 +55,31 @@ pub(super) fn judge(text: &str, vouched: &[String]) -> Result<(), (NodeReason, S
     };
     let without = |words: String| Err((NodeReason::RuntimeWithoutCdi, words));
     let Some(first) = first else {
+        if is_vouched {
+            return Ok(());
+        }
         return without(format!(
             "{title} {number} does not give containers devices by CDI: a pod would run without limits. Use containerd or \
              CRI-O, or `--runtime-with-cdi {name}` where yours does"
         ));
     };
     match version(number) {
-        Some(found) if found >= *first => Ok(()),
-        Some(_) => without(format!(
+        // No setting makes it read them.
+        Some(found) if found < *first => without(format!(
             "{title} {number} ignores CDI devices: a pod would run without limits. Install {title} {}.{} or newer",
             first.0, first.1
         )),
+        _ if is_vouched => Ok(()),
+        Some(found) if name == TOLD.0 && found < TOLD.1 => without(format!(
+            "{title} {number} ignores CDI devices unless it is told to read them: a pod would run without limits. Install {title} \
+             {}.{}, or set `enable_cdi = true` in its configuration and say so by `--runtime-with-cdi {name}`",
+            TOLD.1.0, TOLD.1.1
+        )),
+        Some(_) => Ok(()),
         None => unknown(format!(
             "the version {number:?} of {title} is none: `--runtime-with-cdi {name}` lets it be"
         )),
     }
-}
-
-/// Sentence about a runtime that knows CDI if it is told to.
-pub(super) fn note(text: &str) -> Option<String> {
-    let (name, number) = parts(text)?;
-    let is_off = name == "containerd" && version(number).is_some_and(|it| it < CONTAINERD_ON);
-    is_off.then(|| {
-        format!("containerd {number} reads CDI files only with `enable_cdi = true` in its configuration: set it")
-    })
 }
 
 #[cfg(test)]
@@ -90,12 +93,12 @@ mod tests {
         for (text, reason, fix) in [
             ("containerd://2.1.3", None, ""),
             ("containerd://2.0.0-rc.1", None, ""),
-            ("containerd://1.7.0", None, ""),
-            ("containerd://1.7.27-k3s1", None, ""),
+            ("containerd://1.7.0", without, "enable_cdi = true"),
+            ("containerd://1.7.27-k3s1", without, "--runtime-with-cdi containerd"),
             ("containerd://10.0.0", None, ""),
             ("containerd://1.6.20~ds1", without, "containerd 1.7"),
             ("containerd://1.6.36", without, "1.6.36"),
-            ("containerd://1.10", None, ""),
+            ("containerd://1.10", without, "enable_cdi = true"),
             ("containerd://0.9.0", without, "containerd 1.7"),
             ("containerd://", unknown, "--runtime-with-cdi containerd"),
             ("containerd://unknown", unknown, "unknown"),
@@ -114,20 +117,19 @@ mod tests {
             let words = refused.map(|(_, words)| words).unwrap_or_default();
             assert!(words.contains(fix), "{text}: {words}");
         }
-        let vouched = ["kata".to_owned(), "docker".to_owned()];
-        for text in ["kata://3.0.0", "docker://28.0.0", "kata://"] {
+        let vouched = ["kata", "docker", "containerd"].map(str::to_owned);
+        for text in [
+            "kata://3.0.0",
+            "docker://28.0.0",
+            "kata://",
+            "containerd://1.7.27",
+            "containerd://2.0.0",
+        ] {
             assert_eq!(judge(text, &vouched), Ok(()), "{text}");
         }
-        assert!(judge("containerd://1.6.0", &vouched).is_err());
+        assert!(judge("containerd://1.6.0", &vouched).is_err(), "no setting helps");
+        assert!(judge("cri-o://1.22.0", &vouched).is_err());
         assert!(judge("", &["".to_owned()]).is_err());
-    }
-
-    #[test]
-    fn containerd_1_7_is_to_be_told() {
-        assert!(note("containerd://1.7.27").unwrap().contains("enable_cdi = true"));
-        for text in ["containerd://2.0.0", "cri-o://1.23.0", ""] {
-            assert_eq!(note(text), None, "{text}");
-        }
     }
 
     #[test]

@@ -64,6 +64,12 @@ fn each_condition_of_the_policy_is_one_here() {
                 r#"(!has(object.metadata.annotations) || object.metadata.annotations.all(name, !name.startsWith("{first}") && !name.startsWith("{second}"))) && !(object.spec.?schedulerName.orValue("") == "{SCHEDULER}") && !(object.spec.?runtimeClassName.orValue("") == "{RUNTIME_CLASS}")"#
             ),
         ),
+        (
+            "no-way-around-its-limits",
+            format!(
+                r#"object.spec.?nodeName.orValue("") == "" && object.spec.containers.all(c, !c.?securityContext.?privileged.orValue(false) || !has(c.resources) || !has(c.resources.limits) || c.resources.limits.all(name, !name.startsWith("{RESOURCE_PREFIX}")))"#
+            ),
+        ),
     ];
     let rows: BTreeMap<String, String> =
         rows.into_iter().map(|(name, text)| (name.to_owned(), text)).collect();
@@ -147,7 +153,13 @@ fn is_taken(pod: &Json) -> bool {
     let is_bare = annotations.is_none_or(|all| {
         all.keys().all(|name| !name.starts_with(&**first) && !name.starts_with(&**second))
     });
+    let goes_around = pod["spec"]["nodeName"].is_string()
+        || main.iter().any(|it| {
+            it["securityContext"]["privileged"] == true
+                && limits(it).iter().any(|name| name.starts_with(&**prefix))
+        });
     asks_for_a_part
+        && !goes_around
         && asking.count() == 1
         && nothing_else
         && is_bare
