@@ -233,7 +233,8 @@ func TestPodsAreSetUp(t *testing.T) {
 			"DaemonSet divvy-agent", map[string]any{"agent": map[string]any{"args": []any{"--memory-percent=150"}}, "metrics": true},
 			[]string{
 				"args:[--kubelet-root=/data/kubelet --pod-resources=/data/kubelet/pod-resources/kubelet.sock --memory-percent=150]",
-				"agent --ready --kubelet-root=/data/kubelet]", "path:/data/kubelet/plugins_registry", "mountPath:/data/kubelet/plugins ",
+				"agent --ready --kubelet-root=/data/kubelet --memory-percent=150]", "agent --alive --kubelet-root=/data/kubelet --memory-percent=150]",
+				"path:/data/kubelet/plugins_registry", "mountPath:/data/kubelet/plugins ",
 				"path:/data/kubelet/pod-resources", "tolerations:[map[key:team operator:Exists]]",
 			},
 		},
@@ -241,7 +242,8 @@ func TestPodsAreSetUp(t *testing.T) {
 			"DaemonSet divvy-plugin",
 			map[string]any{"plugin": map[string]any{"enabled": true, "sizes": []any{"8g-30c"}, "args": []any{"--give-by=mounts"}}},
 			[]string{
-				"args:[--kubelet-root=/data/kubelet --size=8g-30c --give-by=mounts]", "path:/data/kubelet/device-plugins",
+				"args:[--kubelet-root=/data/kubelet --size=8g-30c --give-by=mounts]", "plugin --ready --give-by=mounts]",
+				"plugin --alive --give-by=mounts]", "path:/data/kubelet/device-plugins",
 				"mountPath:/data/kubelet/pod-resources", "tolerations:[map[key:team operator:Exists]]",
 			},
 		},

@@ -5,8 +5,8 @@
 //!
 //! Does not convert.
 
-use std::ffi::OsStr;
-use std::fs;
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -26,6 +26,7 @@ use crate::explain::{self, ExplainArgs};
 use crate::failure::ServeFailure;
 use crate::note::Level;
 use crate::plugin::{self, PluginArgs};
+use crate::yaml;
 
 /// Exit codes, as `divvy` has them.
 const REFUSED: u8 = 1;
@@ -285,13 +286,17 @@ fn sources(files: &[PathBuf]) -> Result<Vec<Source>, Ended> {
         return Err(usage("standard input (-) can be read once; name it once"));
     }
     let read = |path: &PathBuf| -> Result<Source> {
+        // A byte beyond what is taken, by which that is told.
+        let most = yaml::MOST_BYTES as u64 + 1;
         let mut bytes = Vec::new();
         if path.as_os_str() == "-" {
-            io::stdin().lock().read_to_end(&mut bytes).context("standard input cannot be read")?;
+            let read = io::stdin().lock().take(most).read_to_end(&mut bytes);
+            read.context("standard input cannot be read")?;
             return Ok(Source { shown: "-".to_owned(), path: None, bytes });
         }
         let shown = escaped(&path.display().to_string());
-        bytes = fs::read(path).with_context(|| format!("{shown} cannot be read"))?;
+        let read = File::open(path).and_then(|file| file.take(most).read_to_end(&mut bytes));
+        read.with_context(|| format!("{shown} cannot be read"))?;
         Ok(Source { shown, path: Some(path.clone()), bytes })
     };
     Ok(files.iter().map(read).collect::<Result<_>>()?)
@@ -345,7 +350,10 @@ fn places(folder: &Path, sources: &[Source]) -> Result<Vec<PathBuf>, Ended> {
 fn save(folder: &Path, places: &[PathBuf], results: &[Converted]) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("{} cannot be made", folder.display()))?;
     for (place, result) in places.iter().zip(results) {
-        let aside = place.with_extension("part");
+        // No name that somebody else may have.
+        let mut name = OsString::from(format!(".{}.", std::process::id()));
+        name.push(place.file_name().unwrap_or_default());
+        let aside = place.with_file_name(name);
         let cannot = || format!("{} cannot be written", place.display());
         fs::write(&aside, &result.text).with_context(cannot)?;
         fs::rename(&aside, place).with_context(cannot)?;

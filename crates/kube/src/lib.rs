@@ -27,6 +27,7 @@ mod ending;
 mod event;
 mod explain;
 mod failure;
+mod file_lock;
 mod fnv;
 mod keys;
 mod kinds;

@@ -5,12 +5,9 @@
 //!
 //! Does not see sellers of others, nor one of ours with another `--state`; the node's resources tell of those.
 
-use std::fs::{self, File, OpenOptions};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use nix::errno::Errno;
-use nix::fcntl::{Flock, FlockArg};
+use crate::file_lock::FileLock;
 
 /// Name of the file.
 const FILE: &str = "seller.lock";
@@ -27,7 +24,7 @@ pub(crate) enum Seller {
 /// The lock, held until this is dropped or its process ends.
 #[derive(Debug)]
 pub(crate) struct SellerLock {
-    _file: Flock<File>,
+    _file: FileLock,
 }
 
 impl SellerLock {
@@ -37,19 +34,13 @@ impl SellerLock {
     /// In words: another seller, or a file that cannot be locked.
     pub(crate) fn take(state: &Path, seller: Seller) -> Result<Self, String> {
         let path = state.join(FILE);
-        let cannot =
-            |why: &dyn std::fmt::Display| format!("{} cannot be locked: {why}", path.display());
-        fs::create_dir_all(state).map_err(|error| cannot(&error))?;
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false).mode(0o600);
-        let file = options.open(&path).map_err(|error| cannot(&error))?;
-        let how = match seller {
-            Seller::Agent => FlockArg::LockSharedNonblock,
-            Seller::Plugin => FlockArg::LockExclusiveNonblock,
+        let taken = match seller {
+            Seller::Agent => FileLock::try_shared(&path),
+            Seller::Plugin => FileLock::try_alone(&path),
         };
-        match Flock::lock(file, how) {
-            Ok(file) => Ok(Self { _file: file }),
-            Err((_, Errno::EWOULDBLOCK | Errno::EINTR)) => Err(match seller {
+        match taken {
+            Ok(Some(file)) => Ok(Self { _file: file }),
+            Ok(None) => Err(match seller {
                 Seller::Agent => format!(
                     "`divvy-kube plugin` sells this node's cards (it has {}): take one of the two off the node, and drain it first",
                     path.display()
@@ -60,7 +51,7 @@ impl SellerLock {
                     path.display()
                 ),
             }),
-            Err((_, errno)) => Err(cannot(&errno.desc())),
+            Err(error) => Err(format!("{} cannot be locked: {error}", path.display())),
         }
     }
 }
@@ -91,6 +82,6 @@ mod tests {
                 .unwrap_err()
                 .contains("cannot be locked")
         );
-        fs::remove_dir_all(&state).unwrap();
+        std::fs::remove_dir_all(&state).unwrap();
     }
 }

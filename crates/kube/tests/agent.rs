@@ -59,6 +59,7 @@ async fn a_claim_outlives_an_agent_that_is_killed_and_one_that_is_terminated() {
     let mut agent = node.agent(&[]);
     let (code, answer) = node.ready();
     assert_eq!((code, &answer["ready"]), (1, &json!(false)), "{answer}");
+    assert_eq!(node.alive(), 0, "there, and not ready");
     let info = register(&node).await;
     let (code, answer) = node.ready();
     let mut shown = page_example();
@@ -75,8 +76,14 @@ async fn a_claim_outlives_an_agent_that_is_killed_and_one_that_is_terminated() {
     let other = prepare(&info.endpoint, "uid-2").await;
     assert!(other.error.starts_with("claim-changed: "), "{}", other.error);
 
+    let tell = |signal| nix::sys::signal::kill(nodes::pid(&agent), signal).unwrap();
+    tell(nix::sys::signal::Signal::SIGSTOP);
+    assert_eq!(node.alive(), 1, "one that hangs");
+    tell(nix::sys::signal::Signal::SIGCONT);
+    assert_eq!(node.alive(), 0);
     agent.kill().unwrap();
     agent.wait().unwrap();
+    assert_eq!(node.alive(), 1);
     let (code, answer) = node.ready();
     assert!(code == 1 && answer["error"].as_str().unwrap().contains("no agent answers"));
     let mut agent = node.agent(&[]);
@@ -142,6 +149,7 @@ fn what_is_missing_is_named_before_anything_is_made() {
         (&["--cdi", "cdi"], true, 2, "--cdi cdi"),
         (&["--kubelet-root", &long], true, 2, "--kubelet-root"),
         (&["--json"], true, 2, "--ready"),
+        (&["--ready", "--alive"], true, 2, "cannot be used with"),
         (&["--metrics", "here"], true, 2, "--metrics here"),
         (&[], false, 125, "no API server is configured"),
     ] {

@@ -207,6 +207,14 @@ fn names_that_a_terminal_would_obey_are_shown_by_their_numbers() {
 }
 
 #[test]
+fn a_file_without_an_end_is_read_as_far_as_one_is_taken() {
+    let folder = Folder::new("endless");
+    let (code, out, told) = folder.convert(&["/dev/zero"], "");
+    assert_eq!((code, &*out), (2, ""), "{told}");
+    assert!(told.contains("/dev/zero") && told.contains("more than 16 MiB"), "{told}");
+}
+
+#[test]
 fn a_reader_that_has_gone_ends_it_quietly() {
     let folder = Folder::new("pipe");
     folder.save("a.yaml", &format!("{POD}---\n").repeat(4000));

@@ -10,7 +10,14 @@ use super::*;
 use crate::golden;
 
 /// Metrics of the agent on a node of a cluster, which a test of its own compares with `docs/metrics.md`.
-const AGENTS: [&str; 2] = ["divvy_claim_info", "divvy_agent_pods_known"];
+const AGENTS: [&str; 6] = [
+    "divvy_claim_info",
+    "divvy_agent_pods_known",
+    "divvy_agent_condition",
+    "divvy_agent_node_refused",
+    "divvy_agent_prepares_total",
+    "divvy_agent_unprepares_total",
+];
 
 fn read(path: &str) -> String {
     std::fs::read_to_string(golden::repository().join(path)).unwrap()

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use super::node::NodeArgs;
+use super::probe::ProbeArgs;
 use crate::cluster::ClusterOptions;
 
 /// Prepare claims on a node, as the kubelet asks.
@@ -41,22 +42,18 @@ pub(crate) struct AgentArgs {
     #[arg(long = "card", value_name = "NAME=UUID")]
     pub(super) card: Vec<String>,
 
-    /// Ask the agent that runs whether it is ready, and end: a readiness probe. The code is 1 where it is not
-    #[arg(long)]
-    pub(super) ready: bool,
-
-    /// Print the answer of --ready as JSON
-    #[arg(long, requires = "ready")]
-    pub(super) json: bool,
+    #[command(flatten)]
+    pub(super) probe: ProbeArgs,
 }
 
 const EXAMPLES: &str = "Examples:
   NODE_NAME=n1 divvy-kube agent
   divvy-kube agent --ready
+  divvy-kube agent --alive
 
 Exit codes:
-  0    ended as it was told to, or ready
-  1    not ready, or no agent answers (--ready)
+  0    ended as it was told to, or ready (--ready), or there (--alive)
+  1    not ready (--ready), or no agent answers (--ready, --alive)
   2    the command line, or its environment, cannot be understood; nothing was started
   125  a socket cannot be bound, or no API server is configured";
 

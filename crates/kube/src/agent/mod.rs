@@ -10,7 +10,7 @@
 
 mod args;
 mod node;
-mod ready;
+mod probe;
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -19,7 +19,7 @@ use tokio::sync::watch;
 
 pub(crate) use self::args::AgentArgs;
 pub(crate) use self::node::{NodeArgs, enforces};
-pub(crate) use self::ready::{AgentAnswer, ask as ask_ready};
+pub(crate) use self::probe::{AgentAnswer, ProbeArgs, ask};
 use crate::cards::{CardBook, CardHealth, CardTerms, CardWatch, NodeCard, NodeCards};
 use crate::cluster::{
     ClaimSource, Cluster, ClusterState, KubeClaims, SizeTask, connect, tell_claims,
@@ -29,7 +29,7 @@ use crate::ending::{AFTER_CALLS, told_to_end};
 use crate::event::EventLog;
 use crate::failure::{ServeFailure, failed};
 use crate::kubelet::{self, AgentState, KubeletSockets, NodePlugin};
-use crate::metrics::{self, ClaimPage};
+use crate::metrics::{self, AgentFacts, ClaimPage};
 use crate::prepare::{NodeDaemon, NodeDisk};
 use crate::seller::{Seller, SellerLock};
 
@@ -51,10 +51,10 @@ pub(crate) fn run(args: &AgentArgs) -> Result<AgentAnswer, ServeFailure> {
     let runtime = runtime.enable_all().max_blocking_threads(BLOCKING_THREADS).build();
     let runtime = runtime.map_err(failed("the runtime cannot be made"))?;
     let answer = runtime.block_on(async {
-        if args.ready {
-            return Ok(ask_ready("agent", &sockets.service, args.json).await);
+        match ask("agent", &sockets.service, &args.probe).await {
+            Some(answer) => Ok(answer),
+            None => serve(args, &sockets).await.map(|()| AgentAnswer::default()),
         }
-        serve(args, &sockets).await.map(|()| AgentAnswer::default())
     });
     // Work that a call has left in a thread is not waited for: a killed agent leaves no less.
     runtime.shutdown_background();
@@ -79,7 +79,7 @@ async fn serve(args: &AgentArgs, sockets: &KubeletSockets) -> Result<(), ServeFa
     let claims = KubeClaims::new(client.clone());
     let plugin = NodePlugin::new((DRIVER, node), claims, core, cards_rx, log.clone());
     let state = AgentState::default();
-    let mut beside = None;
+    let (mut beside, mut cluster_seen) = (None, None);
     let plugin = if cards.is_empty() {
         let (watch, book) = CardWatch::new(args.node.daemon());
         let (cluster, task) = Cluster::new(client.clone(), args.cluster(node), book.clone());
@@ -87,6 +87,7 @@ async fn serve(args: &AgentArgs, sockets: &KubeletSockets) -> Result<(), ServeFa
         tokio::spawn(task.run());
         tokio::spawn(book_cards(book.clone(), args.node.terms(), cards_tx));
         tokio::spawn(tell_state(cluster.state.clone(), state.clone(), log.clone()));
+        cluster_seen = Some(cluster.state.clone());
         beside = Some((cluster.clone(), book));
         plugin.under(cluster)
     } else {
@@ -103,7 +104,9 @@ async fn serve(args: &AgentArgs, sockets: &KubeletSockets) -> Result<(), ServeFa
     }
 
     if let Some(address) = metrics_at {
-        let page = ClaimPage::new(node, plugin.clone(), args.pod_resources.clone());
+        let (state, counts) = (state.clone(), plugin.counts());
+        let facts = AgentFacts { state, cluster: cluster_seen, counts };
+        let page = ClaimPage::new(node, facts, plugin.clone(), args.pod_resources.clone());
         tokio::spawn(metrics::serve(address, page, log.clone()));
     }
 
@@ -133,18 +136,8 @@ async fn book_cards(
 /// Makes what the cluster's side says of itself a condition of being ready, and a line where it changes.
 async fn tell_state(mut seen: watch::Receiver<ClusterState>, state: AgentState, log: EventLog) {
     loop {
-        let words = {
-            let now = seen.borrow_and_update();
-            let words = match &now.problem {
-                Some(problem) => problem.clone(),
-                None if !now.is_synced => "the node's slices were not listed yet".to_owned(),
-                None => format!("{} devices, generation {}", now.devices, now.generation),
-            };
-            // An instance that leaves publishing to another is as good.
-            let met = now.is_synced && (now.is_settled || !now.is_publisher);
-            state.set(PUBLISHED, met, &*words).then_some(words)
-        };
-        if let Some(words) = words {
+        let (met, words) = seen.borrow_and_update().published();
+        if state.set(PUBLISHED, met, &*words) {
             log.say(&format!("slices: {words}"));
         }
         if seen.changed().await.is_err() {
@@ -179,5 +172,44 @@ where
 {
     while plugin.sweep().await {
         tokio::time::sleep(AGAIN).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::{NodeReason, NodeRefusal};
+
+    #[tokio::test]
+    async fn a_refusal_is_a_condition_that_is_not_met_and_a_line() {
+        let good = ClusterState {
+            is_synced: true,
+            is_publisher: true,
+            is_settled: true,
+            ..ClusterState::default()
+        };
+        let words = "node n1: a device plugin sells nvidia.com/gpu".to_owned();
+        let refusal = Some(NodeRefusal { reason: NodeReason::SoldByPlugin, words });
+        let (cluster, seen) = watch::channel(ClusterState { refusal, ..good.clone() });
+        let (state, log) = (AgentState::default(), EventLog::memory());
+        let telling = tokio::spawn(tell_state(seen, state.clone(), log.clone()));
+        let told = async |count: usize| {
+            while log.lines().len() < count {
+                tokio::task::yield_now().await;
+            }
+            let (name, condition) = state.conditions().remove(0);
+            assert_eq!((name, log.lines().len()), (PUBLISHED, count));
+            assert_eq!(log.lines()[count - 1], format!("slices: {}", condition.message));
+            (condition.met, condition.message)
+        };
+        let (met, words) = told(1).await;
+        assert_eq!((met, words.starts_with("sold-by-plugin: node n1: ")), (false, true), "{words}");
+        cluster.send_replace(good);
+        assert_eq!(told(2).await, (true, "0 devices, generation 0".to_owned()));
+        // A line is told once.
+        cluster.send_modify(|state| state.writes += 1);
+        drop(cluster);
+        telling.await.unwrap();
+        assert_eq!(log.lines().len(), 2);
     }
 }

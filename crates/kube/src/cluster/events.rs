@@ -1,7 +1,7 @@
 //! Events on claims, pods and the node, as `kubectl describe` shows them.
 //!
 //! Promises: who says something never waits, and nothing depends on it: a queue that is full drops, and so does an API server
-//! that refuses. What was said of an object within [`AGAIN`] is not said again, and no more than [`BURST`] at once and one
+//! that refuses. What was said of an object is not said again within [`ClusterTimes::event`], and no more than [`BURST`] at once and one
 //! in [`REFILL`] after that leave the node.
 //!
 //! Plain requests rather than a recorder's series: those need the right to change events, beside that to make them.
@@ -16,10 +16,9 @@ use k8s_openapi::jiff::Timestamp;
 use kube::api::{Api, PostParams};
 use tokio::sync::{mpsc, watch};
 
+use super::pace::ClusterTimes;
 use crate::driver::DRIVER;
 
-/// Time within which the same is not said again.
-const AGAIN: Duration = Duration::from_secs(600);
 /// Events at once.
 const BURST: u32 = 10;
 /// Time in which one more may go.
@@ -97,18 +96,21 @@ impl EventQueue {
 /// Bound on events.
 #[derive(Debug)]
 struct EventLimiter {
+    /// Time within which the same is not said again.
+    again: Duration,
     said: BTreeMap<(EventObject, String), (String, Instant)>,
     left: u32,
     refilled: Instant,
 }
 
 impl EventLimiter {
-    fn new(now: Instant) -> Self {
-        Self { said: BTreeMap::new(), left: BURST, refilled: now }
+    fn new(again: Duration, now: Instant) -> Self {
+        Self { again, said: BTreeMap::new(), left: BURST, refilled: now }
     }
 
     fn lets(&mut self, event: &ClusterEvent, now: Instant) -> bool {
-        self.said.retain(|_, (_, at)| now.saturating_duration_since(*at) < AGAIN);
+        let again = self.again;
+        self.said.retain(|_, (_, at)| now.saturating_duration_since(*at) < again);
         let key = (event.about.clone(), event.reason.clone());
         if self.said.get(&key).is_some_and(|(note, _)| *note == event.note) {
             return false;
@@ -132,11 +134,11 @@ impl EventLimiter {
 /// Sends what comes into the queue. `failed` has the last failure, in words.
 pub(crate) async fn send(
     client: kube::Client,
-    instance: String,
+    (instance, times): (String, ClusterTimes),
     mut queue: mpsc::Receiver<ClusterEvent>,
     failed: watch::Sender<Option<String>>,
 ) {
-    let mut limiter = EventLimiter::new(Instant::now());
+    let mut limiter = EventLimiter::new(times.event, Instant::now());
     while let Some(event) = queue.recv().await {
         if !limiter.lets(&event, Instant::now()) {
             continue;
@@ -212,8 +214,8 @@ mod tests {
 
     #[test]
     fn what_was_said_is_not_said_again_soon_and_never_too_much() {
-        let now = Instant::now();
-        let mut limiter = EventLimiter::new(now);
+        let (now, again) = (Instant::now(), ClusterTimes::default().event);
+        let mut limiter = EventLimiter::new(again, now);
         assert!(limiter.lets(&event("A", "x"), now));
         assert!(!limiter.lets(&event("A", "x"), now));
         assert!(limiter.lets(&event("A", "y"), now), "another note is news");
@@ -221,7 +223,7 @@ mod tests {
         assert_eq!(more, 8);
         let later = now + REFILL;
         assert!(limiter.lets(&event("C", ""), later) && !limiter.lets(&event("D", ""), later));
-        assert!(limiter.lets(&event("A", "y"), now + AGAIN));
+        assert!(limiter.lets(&event("A", "y"), now + again));
     }
 
     #[test]

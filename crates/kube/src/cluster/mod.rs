@@ -22,7 +22,6 @@ mod claims;
 mod connect;
 mod events;
 mod held;
-mod instance;
 mod look;
 mod node;
 mod objects;
@@ -50,6 +49,7 @@ pub use self::pace::ClusterTimes;
 pub(crate) use self::pace::jittered;
 pub use self::run::ClusterTask;
 pub use self::sizes::SizeTask;
+pub(crate) use self::verdict::NODE_ACCEPTED;
 pub use self::verdict::{NodeReason, NodeRefusal, NodeVerdict, PluginNode};
 use crate::cards::CardBook;
 

@@ -18,6 +18,10 @@ pub struct ClusterTimes {
     pub lock: Duration,
     /// How long the API server has for an answer.
     pub patience: Duration,
+    /// Time within which an event is not said again.
+    pub event: Duration,
+    /// Between two events of a refusal that stands; the API server forgets one after an hour.
+    pub refusal: Duration,
 }
 
 impl Default for ClusterTimes {
@@ -29,6 +33,8 @@ impl Default for ClusterTimes {
             node: Duration::from_secs(60),
             lock: Duration::from_secs(1),
             patience: Duration::from_secs(10),
+            event: Duration::from_secs(600),
+            refusal: Duration::from_secs(1800),
         }
     }
 }

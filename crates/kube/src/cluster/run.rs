@@ -17,7 +17,6 @@ use tokio::time::timeout;
 use tokio_stream::StreamExt;
 
 use super::events::{self, ClusterEvent, EventObject, EventQueue};
-use super::instance::PublisherLock;
 use super::node::NodeFacts;
 use super::options::{ClusterOptions, ClusterState};
 use super::pace::{Pace, jittered};
@@ -25,8 +24,9 @@ use super::slices::decide::{DecidedSet, SliceWrite, WriteVerb, decide};
 use super::slices::pool::NodePool;
 use super::slices::same::drops_shares;
 use super::slices::store::SliceStore;
-use super::verdict::{NodeReason, NodeVerdict};
+use super::verdict::{NODE_ACCEPTED, NodeReason, NodeRefusal, NodeVerdict};
 use crate::cards::{CardBook, CardHealth};
+use crate::file_lock::FileLock;
 
 /// Task of the cluster's side.
 pub struct ClusterTask {
@@ -40,13 +40,17 @@ pub struct ClusterTask {
     queue: Option<mpsc::Receiver<ClusterEvent>>,
     facts: Option<NodeFacts>,
     store: SliceStore,
-    lock: Option<PublisherLock>,
+    /// Publisher's: in a rolling update two agents run, perhaps of versions that publish different things, and would undo each
+    /// other's writes for as long as both live. The one that has it writes, the other looks on.
+    lock: Option<FileLock>,
     last: Option<DecidedSet>,
     pace: Pace,
     shares: ApiShares,
     problems: BTreeMap<Doing, String>,
     /// Health of cards that people were told of.
     told: CardBook,
+    /// Refusals that people were told of, and when they last were.
+    refused: (Vec<NodeRefusal>, Instant),
 }
 
 /// Things that are done, each of which may go wrong.
@@ -105,6 +109,7 @@ impl ClusterTask {
             shares: ApiShares::NotTried,
             problems: BTreeMap::new(),
             told: CardBook::default(),
+            refused: (Vec::new(), Instant::now()),
         }
     }
 
@@ -112,8 +117,8 @@ impl ClusterTask {
     pub async fn run(mut self) {
         let (failed, mut failures) = watch::channel(None);
         let Some(queue) = self.queue.take() else { return };
-        let sending =
-            events::send(self.client.clone(), self.options.instance.clone(), queue, failed);
+        let sender = (self.options.instance.clone(), self.options.times);
+        let sending = events::send(self.client.clone(), sender, queue, failed);
         let state = self.state.clone();
         let telling = async move {
             while failures.changed().await.is_ok() {
@@ -161,7 +166,10 @@ impl ClusterTask {
             tokio::select! {
                 event = slices.next() => match event {
                     Some(Ok(event)) => {
-                        self.note(Doing::Watch, None);
+                        // An initial event comes before anything was asked.
+                        if !matches!(event, watcher::Event::Init) {
+                            self.note(Doing::Watch, None);
+                        }
                         self.store.hear(event);
                     }
                     Some(Err(error)) => {
@@ -210,7 +218,7 @@ impl ClusterTask {
     }
 
     fn try_lock(&mut self) {
-        let words = match PublisherLock::try_take(&self.options.lock) {
+        let words = match FileLock::try_alone(&self.options.lock) {
             Ok(lock) => {
                 self.lock = lock;
                 None
@@ -223,41 +231,36 @@ impl ClusterTask {
         self.note(Doing::Lock, words);
     }
 
-    /// Judges the node again, and tells people of what has changed.
+    /// Judges the node again, and tells people of what has changed, or stands for long.
     fn judge(&mut self) {
         let ClusterOptions { node, runtimes, .. } = &self.options;
         let is_dropped = self.shares == ApiShares::Dropped;
         let facts = self.facts.as_ref();
         let next = NodeVerdict::of(node, facts, &self.store.foreign(), is_dropped, runtimes);
         let before = self.verdict.borrow().clone();
+        let refusals = next.refusals(&self.book.borrow());
+        let (told, at) = &self.refused;
+        // One of two instances says again what stands.
+        let is_again = self.lock.is_some() && at.elapsed() >= self.options.times.refusal;
+        let is_due = |refusal: &&NodeRefusal| is_again || !told.contains(refusal);
+        let due: Vec<_> = refusals.iter().filter(is_due).collect();
+        for refusal in &due {
+            self.say(true, refusal.reason.event(), refusal.words.clone());
+        }
+        let at = if due.is_empty() { *at } else { Instant::now() };
+        self.refused = (refusals, at);
         if before == next {
             return;
         }
-        if before.refusal != next.refusal || before.notes != next.notes {
-            for note in next.notes.iter().filter(|note| !before.notes.contains(note)) {
-                self.say(true, "DivvyNodeNeedsSetting", note.clone());
-            }
-            match (&before.refusal, &next.refusal) {
-                (_, Some(refusal)) if before.refusal != next.refusal => {
-                    self.say(true, refusal.reason.event(), refusal.words.clone());
-                }
-                (Some(before), None) if before.reason != NodeReason::NotLooked => {
-                    let words = format!(
-                        "the node's cards are published again: {} is over",
-                        before.reason.word()
-                    );
-                    self.say(false, "DivvyNodeAccepted", words);
-                }
-                _ => {}
-            }
+        for note in next.notes.iter().filter(|note| !before.notes.contains(note)) {
+            self.say(true, "DivvyNodeNeedsSetting", note.clone());
         }
-        let book = self.book.borrow().clone();
-        for device in book.devices {
-            if let (Ok(()), Err(refusal)) = (before.check(&device.uuid), next.check(&device.uuid))
-                && next.refusal.is_none()
-            {
-                self.say(true, refusal.reason.event(), refusal.words);
-            }
+        if let (Some(before), None) = (&before.refusal, &next.refusal)
+            && before.reason != NodeReason::NotLooked
+        {
+            let word = before.reason.word();
+            let words = format!("the node's cards are published again: {word} is over");
+            self.say(false, NODE_ACCEPTED, words);
         }
         self.verdict.send_replace(next);
     }
@@ -292,16 +295,27 @@ impl ClusterTask {
     async fn step(&mut self) -> Option<Duration> {
         let is_publisher = self.lock.is_some();
         let is_synced = self.store.is_synced;
-        let pool = self.pool_by(&self.verdict.borrow());
+        let verdict = self.verdict.borrow().clone();
+        let pool = self.pool_by(&verdict);
+        let (doubt, left_out) = {
+            let book = self.book.borrow();
+            let unknown =
+                || (!book.is_known).then(|| "the daemon has not told the cards yet".to_owned());
+            (book.doubt.clone().or_else(unknown), verdict.left_out(&book))
+        };
+        let tell = |state: &mut ClusterState| {
+            (state.is_publisher, state.is_synced) = (is_publisher, is_synced);
+            (state.refusal, state.doubt, state.left_out) = (verdict.refusal, doubt, left_out);
+        };
         let Some(pool) = pool else {
-            self.report(|state| (state.is_publisher, state.is_synced) = (is_publisher, is_synced));
+            self.report(tell);
             return None;
         };
         let decision = decide(&pool, self.store.own(), self.last.as_ref());
         let generation = decision.set.generation();
         let is_settled = decision.writes.is_empty();
         self.report(|state| {
-            (state.is_publisher, state.is_synced) = (is_publisher, is_synced);
+            tell(state);
             (state.devices, state.is_settled) = (pool.count(), is_settled);
             state.generation = generation;
         });

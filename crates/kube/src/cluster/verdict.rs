@@ -4,6 +4,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::cards::{BookedDevice, CardBook, CardHealth, DeviceKind};
+
 /// Verdict on the node. The kubelet's calls ask it by [`NodeVerdict::check`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeVerdict {
@@ -32,6 +34,9 @@ pub struct PluginNode {
     /// Whether the kubelet and the runtime surely give a container the CDI devices of a device plugin.
     pub has_cdi: bool,
 }
+
+/// Reason of the event that says of a node that no refusal of it holds any more.
+pub(crate) const NODE_ACCEPTED: &str = "DivvyNodeAccepted";
 
 /// Reason of a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,5 +120,40 @@ impl NodeVerdict {
                 Err(NodeRefusal { reason: NodeReason::SoldByDriver, words })
             }
         }
+    }
+
+    /// Whether a device may be used, and the card that it is a part of.
+    ///
+    /// # Errors
+    /// The reason why not.
+    pub fn check_device(&self, device: &BookedDevice) -> Result<(), NodeRefusal> {
+        self.check(&device.uuid)?;
+        match &device.kind {
+            DeviceKind::Card => Ok(()),
+            DeviceKind::Instance { parent, .. } => self.check(parent),
+        }
+    }
+
+    /// Refusals of the node, or else of its devices, by somebody who has looked.
+    pub(super) fn refusals(&self, book: &CardBook) -> Vec<NodeRefusal> {
+        match &self.refusal {
+            Some(refusal) if refusal.reason == NodeReason::NotLooked => Vec::new(),
+            Some(refusal) => vec![refusal.clone()],
+            None => book.devices.iter().filter_map(|it| self.check_device(it).err()).collect(),
+        }
+    }
+
+    /// Devices that are not published and why, beyond what is so of the whole node.
+    pub(super) fn left_out(&self, book: &CardBook) -> Vec<String> {
+        let mut left_out = book.left_out.clone();
+        let devices = book.devices.iter().filter(|_| self.refusal.is_none());
+        left_out.extend(devices.filter_map(|device| match self.check_device(device) {
+            Err(refusal) => Some(refusal.words),
+            Ok(()) if device.health == CardHealth::Unhealthy => {
+                Some(format!("{} has failed: {}", device.uuid, device.message))
+            }
+            Ok(()) => None,
+        }));
+        left_out
     }
 }

@@ -12,6 +12,7 @@ use super::books::{BookedOffer, CardAnswer, books};
 use super::finding::{CardView, Explanation, Finding, FindingKind, RequestView};
 use super::look::{NamedClaim, PodScene};
 use super::page::amounts;
+use crate::cluster::NODE_ACCEPTED;
 use crate::driver::DRIVER;
 use crate::offers::{Amounts, NotForIt};
 use crate::prepare::PrepareReason;
@@ -182,12 +183,17 @@ impl Judge<'_> {
             let fix = "look at the agents: kubectl -n divvy-system get pods -o wide; nodes need the label nvidia.com/gpu.present";
             self.say(FindingKind::NoCards, "no node publishes a card", fix);
         }
-        for event in
-            newest(&self.scene.node_events, |event| event.type_.as_deref() == Some("Warning"))
-        {
+        let mut accepted = Vec::new();
+        for event in newest(&self.scene.node_events, |_| true) {
             let node = event.involved_object.name.clone().unwrap_or_default();
+            if event.reason.as_deref() == Some(NODE_ACCEPTED) {
+                // Refusals from before are over.
+                accepted.push(node);
+                continue;
+            }
+            let is_warning = event.type_.as_deref() == Some("Warning");
             let publishes = cards.iter().any(|card| card.node() == node);
-            if !publishes {
+            if is_warning && !publishes && !accepted.contains(&node) {
                 let words = format!("node {node}: {}", event.message.clone().unwrap_or_default());
                 self.say(
                     FindingKind::NodeRefused,

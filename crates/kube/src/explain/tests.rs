@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::finding::FindingKind;
 use super::look::{NamedClaim, PodScene};
 use super::{answer, judge::judge};
+use crate::cluster::NODE_ACCEPTED;
 use crate::driver::DRIVER;
 
 /// Slice of a node with one card of so much memory.
@@ -193,6 +194,21 @@ fn nothing_is_concluded_from_claims_that_may_not_be_read() {
             .iter()
             .any(|it| it.kind == FindingKind::TooLarge)
     );
+}
+
+#[test]
+fn a_node_that_was_accepted_again_is_not_refused() {
+    let at = |reason, minute| {
+        let mut event = serde_json::to_value(event("n7", reason, "a runtime")).unwrap();
+        event["eventTime"] = json!(format!("2026-11-29T10:{minute}:00.000000Z"));
+        serde_json::from_value(event).unwrap()
+    };
+    let refused = |node_events| {
+        let scene = PodScene { slices: Vec::new(), node_events, ..scene(usual()) };
+        judge(&scene).findings.iter().any(|it| it.kind == FindingKind::NodeRefused)
+    };
+    assert!(!refused(vec![at("DivvyRuntimeUnknown", 10), at(NODE_ACCEPTED, 20)]));
+    assert!(refused(vec![at(NODE_ACCEPTED, 20), at("DivvyRuntimeUnknown", 30)]));
 }
 
 #[test]

@@ -12,6 +12,7 @@
 //! Sockets are [`server`]'s for the device plugin too. Does not say which cards there are, nor publish them.
 
 mod authority;
+mod counts;
 mod dra;
 mod gone;
 mod health;
@@ -27,6 +28,7 @@ mod state;
 mod tests;
 pub mod wire;
 
+pub use self::counts::{CallCounts, ClaimCall};
 pub use self::health::HEALTH_TIMEOUT;
 pub use self::paths::KubeletSockets;
 pub use self::plugin::{CALL_PATIENCE, NodePlugin};

@@ -11,6 +11,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
+use super::counts::{CallCounts, ClaimCall};
 use crate::cards::{NodeCard, NodeCards};
 use crate::cluster::{ClaimSource, Cluster, ClusterEvent, EventObject, allocated};
 use crate::event::EventLog;
@@ -48,6 +49,7 @@ pub struct NodePlugin<S, D, K = HostDisk> {
     calls: watch::Sender<usize>,
     /// Changes with the claims that are prepared.
     pub(super) changes: watch::Sender<u64>,
+    counts: CallCounts,
     patience: Duration,
     log: EventLog,
 }
@@ -85,6 +87,7 @@ where
             cluster: None,
             calls: watch::Sender::new(0),
             changes: watch::Sender::new(0),
+            counts: CallCounts::default(),
             patience: CALL_PATIENCE,
             log,
         }
@@ -100,6 +103,11 @@ where
     #[must_use]
     pub fn within(self, patience: Duration) -> Self {
         Self { patience, ..self }
+    }
+
+    /// Counts of what came of the calls.
+    pub fn counts(&self) -> CallCounts {
+        self.counts.clone()
     }
 
     pub(super) fn claims(&self) -> &Arc<S> {
@@ -161,6 +169,7 @@ where
         }
         self.changed();
         for (name, result) in names.iter().zip(&results) {
+            self.counts.count(ClaimCall::Prepare, result);
             match result {
                 Ok(shares) => self.say("prepared", name, begun, &cards_of(shares)),
                 Err(error) => {
@@ -226,6 +235,7 @@ where
                 Ok(done) => done.next().map_or_else(|| Err(lost()), |answer| answer.result),
                 Err(error) => Err(error.clone()),
             };
+            self.counts.count(ClaimCall::Unprepare, &result);
             match &result {
                 Ok(()) => self.say("took back", name, begun, "nothing of it is left"),
                 Err(error) => self.say("cannot take back", name, begun, &error.to_string()),

@@ -34,6 +34,11 @@ impl AgentState {
         true
     }
 
+    /// Conditions by their names.
+    pub fn conditions(&self) -> Vec<(&'static str, AgentCondition)> {
+        self.all().iter().map(|(name, condition)| (*name, condition.clone())).collect()
+    }
+
     fn all(&self) -> MutexGuard<'_, BTreeMap<&'static str, AgentCondition>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

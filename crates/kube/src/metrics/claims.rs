@@ -1,4 +1,4 @@
-//! Page of the claims, made now and then for whoever asks.
+//! Page of the agent and its claims, made now and then for whoever asks.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Mutex;
 
+use super::agent::AgentFacts;
 use super::{page, pods};
 use crate::cluster::HeldClaims;
 
@@ -16,6 +17,7 @@ const PERIOD: Duration = Duration::from_secs(5);
 pub(crate) struct ClaimPage<C> {
     node: String,
     claims: Arc<C>,
+    agent: AgentFacts,
     /// The kubelet's socket.
     pods: PathBuf,
     made: Mutex<Option<(Instant, String)>>,
@@ -28,9 +30,9 @@ impl<C> std::fmt::Debug for ClaimPage<C> {
 }
 
 impl<C: HeldClaims> ClaimPage<C> {
-    /// One of the claims that `claims` holds, with pods by the socket `pods`.
-    pub(crate) fn new(node: &str, claims: Arc<C>, pods: PathBuf) -> Self {
-        Self { node: node.to_owned(), claims, pods, made: Mutex::new(None) }
+    /// One of an agent and the claims that `claims` holds, with pods by the socket `pods`.
+    pub(crate) fn new(node: &str, agent: AgentFacts, claims: Arc<C>, pods: PathBuf) -> Self {
+        Self { node: node.to_owned(), claims, agent, pods, made: Mutex::new(None) }
     }
 
     /// Its text.
@@ -46,7 +48,8 @@ impl<C: HeldClaims> ClaimPage<C> {
             return Ok(text.clone());
         }
         let held = self.claims.held().await.map_err(|error| error.to_string())?;
-        let text = page::text(&self.node, &held, &pods::list(&self.pods).await);
+        let claims = page::text(&self.node, &held, &pods::list(&self.pods).await);
+        let text = self.agent.text() + &claims;
         *made = Some((Instant::now(), text.clone()));
         Ok(text)
     }

@@ -6,15 +6,25 @@ use std::fmt::Write;
 use super::pods::TenantPods;
 use crate::prepare::HeldClaim;
 
-/// Metrics, each with its help; all are gauges.
-pub(super) const CLAIM: (&str, &str) = (
-    "divvy_claim_info",
-    "A tenant that is a claim's: 1, with the names of the claim and of its pods.",
-);
-pub(super) const PODS: (&str, &str) = (
-    "divvy_agent_pods_known",
-    "1 where the kubelet has told the agent which pods have claims, else 0: then pods are not named.",
-);
+/// Metric of the page.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PageMetric {
+    pub(super) name: &'static str,
+    /// As docs/metrics.md has it: facts are gauges on the page.
+    pub(super) kind: &'static str,
+    pub(super) help: &'static str,
+}
+
+pub(super) const CLAIM: PageMetric = PageMetric {
+    name: "divvy_claim_info",
+    kind: "info",
+    help: "A tenant that is a claim's: 1, with the names of the claim and of its pods.",
+};
+pub(super) const PODS: PageMetric = PageMetric {
+    name: "divvy_agent_pods_known",
+    kind: "gauge",
+    help: "1 where the kubelet has told the agent which pods have claims, else 0: then pods are not named.",
+};
 /// The longest value of a label.
 const MOST_VALUE_CHARS: usize = 512;
 
@@ -25,13 +35,13 @@ pub(super) fn text(
     pods: &Result<BTreeMap<String, TenantPods>, String>,
 ) -> String {
     let mut text = String::new();
-    head(&mut text, PODS);
-    let _ = writeln!(text, "{} {}", PODS.0, u8::from(pods.is_ok()));
+    head(&mut text, &PODS);
+    let _ = writeln!(text, "{} {}", PODS.name, u8::from(pods.is_ok()));
     if let Err(why) = pods {
         // For people; who reads metrics passes over it.
         let _ = writeln!(text, "# {}", why.replace(char::is_control, " "));
     }
-    head(&mut text, CLAIM);
+    head(&mut text, &CLAIM);
     let nobody = TenantPods::default();
     for claim in held {
         for tenant in &claim.tenants {
@@ -47,14 +57,17 @@ pub(super) fn text(
                 ("node", node.to_owned()),
             ];
             let labels = labels.map(|(name, value)| format!("{name}=\"{}\"", escaped(&value)));
-            let _ = writeln!(text, "{}{{{}}} 1", CLAIM.0, labels.join(","));
+            let _ = writeln!(text, "{}{{{}}} 1", CLAIM.name, labels.join(","));
         }
     }
     text
 }
 
-fn head(text: &mut String, (name, help): (&str, &str)) {
-    let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} gauge");
+/// Lines before the samples of a metric.
+pub(super) fn head(text: &mut String, metric: &PageMetric) {
+    let PageMetric { name, kind, help } = metric;
+    let kind = if *kind == "info" { "gauge" } else { kind };
+    let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
 }
 
 /// Names, which hold no comma.

@@ -12,9 +12,10 @@ use tokio::sync::watch;
 use tokio_stream::wrappers::UnixListenerStream;
 use tonic::{Request, Response, Status};
 
-use super::{ClaimPage, address, page, serve};
-use crate::cluster::HeldClaims;
+use super::{AgentFacts, ClaimPage, address, agent, page, serve};
+use crate::cluster::{ClusterState, HeldClaims, NodeReason, NodeRefusal, NodeVerdict};
 use crate::event::EventLog;
+use crate::kubelet::AgentState;
 use crate::kubelet::wire::podresources as wire;
 use crate::kubelet::wire::podresources::pod_resources_lister_server::{
     PodResourcesLister, PodResourcesListerServer,
@@ -103,10 +104,24 @@ fn socket(name: &str) -> PathBuf {
     path
 }
 
+/// An agent that is ready, on a node that is as `cluster` says.
+fn facts(cluster: ClusterState) -> AgentFacts {
+    let state = AgentState::default();
+    state.set("registered", true, "the kubelet has registered it");
+    let (met, words) = cluster.published();
+    state.set("published", met, words);
+    let cluster = Some(watch::channel(cluster).1);
+    AgentFacts { state, cluster, counts: crate::kubelet::CallCounts::default() }
+}
+
+fn published() -> ClusterState {
+    ClusterState { is_synced: true, is_settled: true, ..ClusterState::default() }
+}
+
 /// Serves the page, and says where.
 async fn served(pods: &Path) -> SocketAddr {
     let log = EventLog::memory();
-    let page = ClaimPage::new("n1", Arc::new(OneClaim), pods.to_owned());
+    let page = ClaimPage::new("n1", facts(published()), Arc::new(OneClaim), pods.to_owned());
     tokio::spawn(serve(address("127.0.0.1:0").unwrap(), page, log.clone()));
     loop {
         if let Some(line) = log.lines().first() {
@@ -142,6 +157,10 @@ async fn the_page_names_the_pods_of_each_tenant_and_asks_the_kubelet_seldom() {
         );
         assert!(answer.starts_with("HTTP/1.1 200") && answer.contains(&line), "{answer}");
         assert!(answer.contains("\ndivvy_agent_pods_known 1\n"), "{answer}");
+        assert!(
+            answer.contains("\ndivvy_agent_condition{condition=\"published\"} 1\n"),
+            "{answer}"
+        );
     }
     // The clock may have gone on by a period, under load.
     assert!(lister.0.load(SeqCst) < 20);
@@ -189,8 +208,50 @@ fn an_address_has_a_port_or_gets_one() {
 fn the_page_on_metrics_has_them() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/metrics.md");
     let text = std::fs::read_to_string(page).unwrap();
-    for (name, help) in [page::CLAIM, page::PODS] {
-        let row = text.lines().find(|line| line.starts_with(&format!("| `{name}` |")));
-        assert!(row.is_some_and(|row| row.ends_with(&format!("| {help} |"))), "{name}: {row:?}");
+    for metric in [
+        page::CLAIM,
+        page::PODS,
+        agent::CONDITION,
+        agent::REFUSED,
+        agent::PREPARES,
+        agent::UNPREPARES,
+    ] {
+        let page::PageMetric { name, kind, help } = metric;
+        let (beginning, end) = (format!("| `{name}` | {kind} |"), format!("| {help} |"));
+        let row = text.lines().find(|line| line.starts_with(&beginning));
+        assert!(row.is_some_and(|row| row.ends_with(&end)), "{name}: {row:?}");
+    }
+}
+
+#[test]
+fn a_refused_node_is_told_with_its_reason_and_the_words_of_what_is_not_met() {
+    let good = facts(published()).text();
+    assert!(good.contains("\ndivvy_agent_condition{condition=\"registered\"} 1\n"), "{good}");
+    assert!(!good.contains("\ndivvy_agent_node_refused{") && !good.contains("\n# published"));
+    let refusal = ClusterState { refusal: NodeVerdict::default().refusal, ..published() };
+    assert!(!facts(refusal).text().contains("\ndivvy_agent_node_refused{"), "not looked at yet");
+    let words = "node n1: a \"plugin\"\nsells".to_owned();
+    let refusal = Some(NodeRefusal { reason: NodeReason::SoldByPlugin, words });
+    let refused = facts(ClusterState { refusal, is_publisher: true, ..published() }).text();
+    for line in [
+        "# TYPE divvy_agent_condition gauge",
+        "divvy_agent_condition{condition=\"published\"} 0",
+        "# published: sold-by-plugin: node n1: a \"plugin\" sells",
+        "divvy_agent_node_refused{reason=\"sold-by-plugin\"} 1",
+    ] {
+        assert!(refused.lines().any(|it| it == line), "{line}: {refused}");
+    }
+}
+
+#[test]
+fn answers_to_the_kubelet_are_counters_that_begin_at_nothing() {
+    let page = facts(published()).text();
+    for line in [
+        "# TYPE divvy_agent_prepares_total counter",
+        "divvy_agent_prepares_total{result=\"prepared\"} 0",
+        "divvy_agent_prepares_total{result=\"node-refused\"} 0",
+        "divvy_agent_unprepares_total{result=\"taken-back\"} 0",
+    ] {
+        assert!(page.lines().any(|it| it == line), "{line}: {page}");
     }
 }

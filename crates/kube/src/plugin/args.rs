@@ -2,7 +2,7 @@
 
 use super::service::GiveBy;
 use super::size::DEFAULT_SIZES;
-use crate::agent::NodeArgs;
+use crate::agent::{NodeArgs, ProbeArgs};
 
 /// Sell shares of a node's GPUs by sizes, as a device plugin.
 ///
@@ -23,22 +23,18 @@ pub(crate) struct PluginArgs {
     #[arg(long, value_name = "WAY", value_enum, default_value_t = GiveBy::Auto)]
     pub(super) give_by: GiveBy,
 
-    /// Ask the plugin that runs whether it is ready, and end: a readiness probe. The code is 1 where it is not
-    #[arg(long)]
-    pub(super) ready: bool,
-
-    /// Print the answer of --ready as JSON
-    #[arg(long, requires = "ready")]
-    pub(super) json: bool,
+    #[command(flatten)]
+    pub(super) probe: ProbeArgs,
 }
 
 const EXAMPLES: &str = "Examples:
   NODE_NAME=n1 divvy-kube plugin
   NODE_NAME=n1 divvy-kube plugin --size 8g-30c --size 40g-50c
   divvy-kube plugin --ready
+  divvy-kube plugin --alive
 
 Exit codes:
-  0    ended as it was told to, or ready
-  1    not ready, or no plugin answers (--ready)
+  0    ended as it was told to, or ready (--ready), or there (--alive)
+  1    not ready (--ready), or no plugin answers (--ready, --alive)
   2    the command line, or its environment, cannot be understood; nothing was started
   125  a socket cannot be bound, another sells the node's cards, or no API server is configured";

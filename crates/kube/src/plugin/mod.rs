@@ -49,7 +49,7 @@ use self::desk::ShareDesk;
 use self::endpoint::{PluginSockets, Registrations, SizeEndpoint};
 use self::service::GiveBy;
 use self::times::PluginTimes;
-use crate::agent::{AgentAnswer, ask_ready, enforces};
+use crate::agent::{AgentAnswer, ask, enforces};
 use crate::cards::{CardBook, CardWatch};
 use crate::cluster::{ClusterTimes, PluginNode, connect, look_for_plugin};
 use crate::ending::{AFTER_CALLS, told_to_end};
@@ -62,7 +62,7 @@ use crate::seller::{Seller, SellerLock};
 
 /// Threads for what blocks: the core's one, and looks at names.
 const BLOCKING_THREADS: usize = 4;
-/// Socket in the state's folder that `--ready` asks.
+/// Socket in the state's folder that probes ask.
 const READY_SOCKET: &str = "plugin.sock";
 /// Time for the answers that are under way at the end.
 const LAST_WORDS: Duration = Duration::from_secs(30);
@@ -80,10 +80,10 @@ pub(crate) fn run(args: &PluginArgs) -> Result<AgentAnswer, ServeFailure> {
     let runtime = runtime.enable_all().max_blocking_threads(BLOCKING_THREADS).build();
     let runtime = runtime.map_err(failed("the runtime cannot be made"))?;
     let answer = runtime.block_on(async {
-        if args.ready {
-            return Ok(ask_ready("plugin", &args.node.state.join(READY_SOCKET), args.json).await);
+        match ask("plugin", &args.node.state.join(READY_SOCKET), &args.probe).await {
+            Some(answer) => Ok(answer),
+            None => start(args).await.map(|()| AgentAnswer::default()),
         }
-        start(args).await.map(|()| AgentAnswer::default())
     });
     // Work that a call has left in a thread is not waited for: a killed plugin leaves no less.
     runtime.shutdown_background();

@@ -1,11 +1,14 @@
 //! Files of the node, as the prepare core touches them; tests have some that fail or end at any step.
 
 use std::fs::{self, OpenOptions, Permissions};
-use std::io::{ErrorKind, Result, Write};
+use std::io::{ErrorKind, Read, Result, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
+use nix::libc::O_NONBLOCK;
+
 use super::ids;
+use crate::file_lock;
 
 /// Mode of what is written: a runtime of another user reads it, programs read the list of what to preload.
 const MODE: u32 = 0o644;
@@ -71,7 +74,14 @@ fn missing_is<T>(result: Result<T>, value: T) -> Result<T> {
 
 impl NodeDisk for HostDisk {
     fn read(&self, path: &Path) -> Result<Option<Vec<u8>>> {
-        missing_is(fs::read(path).map(Some), None)
+        // A FIFO that somebody has left there would be waited for.
+        let opened = OpenOptions::new().read(true).custom_flags(O_NONBLOCK).open(path);
+        let Some(mut file) = missing_is(opened.map(Some), None)? else { return Ok(None) };
+        if !file.metadata()?.is_file() {
+            return Err(file_lock::no_file());
+        }
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).map(|_| Some(bytes))
     }
 
     fn write_new(&self, path: &Path, bytes: &[u8]) -> Result<()> {
@@ -116,5 +126,28 @@ impl NodeDisk for HostDisk {
 
     fn is_file(&self, path: &Path) -> bool {
         path.is_file()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nix::sys::stat::Mode;
+    use nix::unistd::mkfifo;
+
+    use super::*;
+
+    #[test]
+    fn what_is_no_file_is_refused_and_never_waited_for() {
+        let folder = std::env::temp_dir().join(format!("divvy-kube-disk-{}", std::process::id()));
+        let path = folder.join("checkpoint.json");
+        assert_eq!(HostDisk.read(&path).unwrap(), None);
+        HostDisk.write_new(&path, b"{}").unwrap();
+        assert_eq!(HostDisk.read(&path).unwrap(), Some(b"{}".to_vec()));
+        fs::remove_file(&path).unwrap();
+        mkfifo(&path, Mode::S_IRWXU).unwrap();
+        let refused = HostDisk.read(&path).unwrap_err().to_string();
+        assert!(refused.contains("no regular file"), "{refused}");
+        assert!(HostDisk.read(&folder).is_err(), "a folder is none either");
+        fs::remove_dir_all(&folder).unwrap();
     }
 }

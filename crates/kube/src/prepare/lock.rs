@@ -2,15 +2,11 @@
 //!
 //! A file of its own, since the checkpoint is another file after each change.
 
-use std::fs::{self, OpenOptions};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use nix::errno::Errno;
-use nix::fcntl::{Flock, FlockArg};
-
 use super::reason::{PrepareError, PrepareReason};
+use crate::file_lock::FileLock;
 
 /// How long another instance is waited for. The kubelet gives a call 45 seconds.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -20,7 +16,7 @@ const PAUSE: Duration = Duration::from_millis(2);
 /// The lock, held until this is dropped or its process ends.
 #[derive(Debug)]
 pub(super) struct CheckpointLock {
-    _file: Flock<fs::File>,
+    _file: FileLock,
 }
 
 impl CheckpointLock {
@@ -34,18 +30,10 @@ impl CheckpointLock {
             let words = format!("{} cannot be locked: {why}", path.display());
             PrepareError::new(PrepareReason::CheckpointFailed, words)
         };
-        if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder).map_err(|error| cannot(&error))?;
-        }
-        let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(false).mode(0o600);
-        let mut file = options.open(path).map_err(|error| cannot(&error))?;
         let give_up = Instant::now() + patience;
         loop {
-            match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-                Ok(lock) => return Ok(Self { _file: lock }),
-                Err((back, Errno::EWOULDBLOCK | Errno::EINTR)) => file = back,
-                Err((_, errno)) => return Err(cannot(&errno.desc())),
+            if let Some(file) = FileLock::try_alone(path).map_err(|error| cannot(&error))? {
+                return Ok(Self { _file: file });
             }
             std::thread::sleep(PAUSE);
             // Behind the pause: a process that was stopped in it does nothing late, since another one may have done it meanwhile.
@@ -64,7 +52,8 @@ mod tests {
 
     #[test]
     fn it_is_one_instances_and_given_up_in_words() {
-        let folder = std::env::temp_dir().join(format!("divvy-kube-lock-{}", std::process::id()));
+        let folder =
+            std::env::temp_dir().join(format!("divvy-kube-checkpoint-lock-{}", std::process::id()));
         let path = folder.join("lock");
         let held = CheckpointLock::take(&path).unwrap();
         let refused = CheckpointLock::take_within(&path, Duration::ZERO).unwrap_err();
@@ -73,6 +62,6 @@ mod tests {
         CheckpointLock::take_within(&path, Duration::ZERO).unwrap();
         let below = CheckpointLock::take_within(&path.join("x"), Duration::ZERO).unwrap_err();
         assert_eq!(below.reason, PrepareReason::CheckpointFailed);
-        fs::remove_dir_all(&folder).unwrap();
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 }

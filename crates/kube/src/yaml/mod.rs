@@ -8,6 +8,6 @@ mod tree;
 mod write;
 
 pub(crate) use json::json;
-pub(crate) use read::{Document, read};
+pub(crate) use read::{Document, MOST_BYTES, read};
 pub(crate) use tree::{MapEntry, Node, Style, Value};
 pub(crate) use write::write;

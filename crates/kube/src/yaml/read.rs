@@ -14,7 +14,7 @@ use saphyr_parser::{Event, Parser, ScalarStyle, Tag};
 use super::tree::{MapEntry, Node, Scalar, Style, Value};
 
 /// The longest stream, in bytes.
-const MOST_BYTES: usize = 16 << 20;
+pub(crate) const MOST_BYTES: usize = 16 << 20;
 /// The deepest nesting of a document.
 const DEEPEST: usize = 100;
 /// Most values of a stream, after aliases have been expanded.
@@ -78,7 +78,7 @@ struct Reader {
 pub(crate) fn read(bytes: &[u8]) -> Result<Vec<Document>, YamlError> {
     if bytes.len() > MOST_BYTES {
         let mib = MOST_BYTES >> 20;
-        return error(0, format!("{} bytes are too many; {mib} MiB are read", bytes.len()));
+        return error(0, format!("more than {mib} MiB; convert it in parts"));
     }
     let text = std::str::from_utf8(bytes).or_else(|fault| {
         let line = bytes[..fault.valid_up_to()].iter().filter(|byte| **byte == b'\n').count() + 1;

@@ -107,6 +107,11 @@ impl AgentNode {
         (output.status.code().unwrap(), answer)
     }
 
+    /// The code of a liveness probe.
+    pub(crate) fn alive(&self) -> i32 {
+        self.command(&["--alive"]).output().unwrap().status.code().unwrap()
+    }
+
     /// Socket of a daemon that has yet to take connections.
     pub(crate) fn silent_daemon(&self) -> UnixListener {
         let path = self.0.join("daemon.sock");

@@ -52,13 +52,9 @@ impl NodePool {
         terms: CardTerms,
     ) -> Self {
         let is_offered = |device: &&BookedDevice| {
-            let parent = match &device.kind {
-                DeviceKind::Card => Ok(()),
-                DeviceKind::Instance { parent, .. } => verdict.check(parent),
-            };
             device.health != CardHealth::Unhealthy
                 && terms.most_memory(device.memory_bytes) >= LEAST_MEMORY
-                && verdict.check(&device.uuid).and(parent).is_ok()
+                && verdict.check_device(device).is_ok()
         };
         let offered = book.devices.iter().filter(is_offered);
         let driver = book.driver.as_deref();

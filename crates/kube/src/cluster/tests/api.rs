@@ -45,6 +45,8 @@ pub(super) struct ApiWorld {
     /// Failures of the next writes, and of the next watches.
     pub(super) write_faults: VecDeque<ApiFault>,
     pub(super) watch_faults: VecDeque<ApiFault>,
+    /// Whether no event is taken.
+    pub(super) refuses_events: bool,
     /// Claims by namespace and name, and sizes.
     pub(super) claims: BTreeMap<String, Value>,
     pub(super) sizes: SizeShelf,
@@ -170,6 +172,9 @@ impl FakeApi {
         self.world().requests.push(format!("{dry}{verb} {path}"));
         if path.starts_with("/api/v1/nodes/") {
             return whole(200, &self.world().node);
+        }
+        if path == EVENTS && self.world().refuses_events {
+            return status(403, "no right to make events");
         }
         if path == EVENTS {
             self.world().events.push(body.clone());

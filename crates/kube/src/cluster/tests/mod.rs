@@ -57,6 +57,7 @@ fn quick() -> ClusterTimes {
         node: Duration::from_millis(20),
         lock: Duration::from_millis(10),
         patience: Duration::from_millis(400),
+        ..ClusterTimes::default()
     }
 }
 

@@ -195,6 +195,14 @@ async fn a_node_that_must_not_be_used_has_no_claim_prepared_and_says_so_on_it() 
     verdict.send_modify(|verdict| verdict.sold.clear());
     let given = kubelet.prepare(&[("train", "uid-1")]).await;
     assert_eq!((&*given["uid-1"].error, node.daemon.ids().len()), ("", 1));
+    kubelet.unprepare(&[("train", "uid-1")]).await;
+    let counted = |call| {
+        let mut counts = agent.counts.of(call);
+        counts.retain(|(_, count)| *count > 0);
+        counts
+    };
+    assert_eq!(counted(ClaimCall::Prepare), [("prepared", 1), ("node-refused", 2)]);
+    assert_eq!(counted(ClaimCall::Unprepare), [("taken-back", 1)]);
     agent.terminate().await;
 }
 

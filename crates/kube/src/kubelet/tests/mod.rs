@@ -21,7 +21,7 @@ use super::wire::dra_v1::dra_plugin_client::DraPluginClient;
 use super::wire::dra_v1::{self, NodePrepareResourceResponse};
 use super::wire::registration::registration_client::RegistrationClient;
 use super::wire::registration::{InfoRequest, PluginInfo, RegistrationStatus};
-use super::{AgentState, KubeletSockets, NodePlugin, serve};
+use super::{AgentState, CallCounts, ClaimCall, KubeletSockets, NodePlugin, serve};
 use crate::cards::{CardHealth, CardTerms, NodeCard, NodeCards};
 use crate::cluster::{ClaimSource, Cluster};
 use crate::event::EventLog;
@@ -125,6 +125,7 @@ struct FakeAgent {
     sockets: KubeletSockets,
     ending: watch::Sender<bool>,
     task: JoinHandle<Result<(), String>>,
+    counts: CallCounts,
 }
 
 impl KubeletNode {
@@ -181,6 +182,7 @@ impl KubeletNode {
             None => plugin,
         };
         let plugin = Arc::new(plugin.within(self.patience));
+        let counts = plugin.counts();
         let sockets = KubeletSockets::of(&self.base, DRIVER, pod_uid).unwrap();
         let (ending, ended) = watch::channel(false);
         let of = sockets.clone();
@@ -191,7 +193,7 @@ impl KubeletNode {
         while self.log.lines().len() == told && !task.is_finished() {
             tokio::task::yield_now().await;
         }
-        FakeAgent { sockets, ending, task }
+        FakeAgent { sockets, ending, task, counts }
     }
 
     fn cdi_files(&self) -> usize {

@@ -1,4 +1,5 @@
-//! Readiness: asks the agent that runs, on the socket that the kubelet calls; or the device plugin, on one of its own.
+//! Probes of readiness and of life: the agent that runs is asked, on the socket that the kubelet calls; or the device plugin, on
+//! one of its own.
 //!
 //! No file says so, for one outlives an agent that was killed; nor a port, which others could reach.
 
@@ -14,6 +15,22 @@ use crate::kubelet::wire::agent::{StateRequest, StateResponse};
 
 /// Time for the answer. A probe has a second or more.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Questions of a program to the one that runs, in the place of being one.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ProbeArgs {
+    /// Ask the one that runs whether it is ready, and end: a readiness probe. The code is 1 where it is not
+    #[arg(long, group = "probe")]
+    ready: bool,
+
+    /// Ask the one that runs whether it answers at all, and end: a liveness probe. The code is 1 where none does
+    #[arg(long, group = "probe", conflicts_with = "ready")]
+    alive: bool,
+
+    /// Print the answer of --ready or --alive as JSON
+    #[arg(long, requires = "probe")]
+    json: bool,
+}
 
 /// Text to print, and the exit code.
 #[derive(Debug, Default)]
@@ -39,8 +56,11 @@ struct ReadyCondition {
     message: String,
 }
 
-/// Asks who is called so, on the socket `service`.
-pub(crate) async fn ask(who: &str, service: &Path, json: bool) -> AgentAnswer {
+/// Asks who is called so, on the socket `service`; nothing where no probe was named.
+pub(crate) async fn ask(who: &str, service: &Path, args: &ProbeArgs) -> Option<AgentAnswer> {
+    if !args.ready && !args.alive {
+        return None;
+    }
     let answer = match timeout(PATIENCE, state(service)).await {
         Ok(answer) => answer,
         Err(_) => Err(format!("no answer within {PATIENCE:?}")),
@@ -64,12 +84,14 @@ pub(crate) async fn ask(who: &str, service: &Path, json: bool) -> AgentAnswer {
             conditions: Vec::new(),
         },
     };
-    let text = if json {
+    let text = if args.json {
         serde_json::to_string_pretty(&report).unwrap_or_default() + "\n"
     } else {
         text(&report)
     };
-    AgentAnswer { text, code: u8::from(!report.ready) }
+    // A start anew gains nothing for one that waits for an API server or a daemon.
+    let holds = if args.alive { report.error.is_none() } else { report.ready };
+    Some(AgentAnswer { text, code: u8::from(!holds) })
 }
 
 fn text(report: &ReadyReport) -> String {
