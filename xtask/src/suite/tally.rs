@@ -20,7 +20,7 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// Reads back what [`Failure::fmt`] has written, its lines in their order.
+    /// Reads back what its `Display` has written, its lines in their order.
     pub(crate) fn read(lines: &[&str]) -> Option<Self> {
         let (name, said) = lines.split_first()?;
         let name = name.strip_prefix("failed: ")?.to_owned();
