@@ -313,6 +313,28 @@ fn health_is_that_of_the_daemon_which_gives_turns() {
 }
 
 #[test]
+fn one_that_stands_by_takes_over_and_another_ends() {
+    let scene = Scene::new("stand-by");
+    let start = |arguments: &[&str]| {
+        let child = scene.divvy(arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        Ends(child.unwrap())
+    };
+    let pid = || -> serde_json::Value {
+        let view = scene.run(&["daemon", "--status", "--json"]).stdout;
+        serde_json::from_slice::<serde_json::Value>(&view).unwrap_or_default()["pid"].take()
+    };
+    let first = start(&["daemon"]);
+    until("the first answers", || pid() == first.0.id());
+    let second = start(&["daemon", "--stand-by"]);
+    let refused = scene.run(&["daemon"]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert_eq!(pid(), first.0.id());
+    drop(first);
+    until("the second takes over", || pid() == second.0.id());
+    assert_eq!(scene.run(&["daemon", "--status"]).status.code(), Some(0));
+}
+
+#[test]
 fn metrics_join_a_daemon_that_runs_and_go_on_when_it_ends() {
     let scene = Scene::new("join");
     let first = scene.divvy(&["daemon"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn();

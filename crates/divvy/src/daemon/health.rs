@@ -54,6 +54,11 @@ impl Health {
         self.reason.is_none()
     }
 
+    /// Why they do not.
+    pub(super) fn reason(&self) -> Option<&str> {
+        self.reason.as_deref()
+    }
+
     fn judge(pid: Option<u32>, standby: bool, stepped_ns: u64, now_ns: u64) -> Self {
         let since_ns = (stepped_ns > 0).then(|| now_ns.saturating_sub(stepped_ns));
         let seconds = |ns: u64| ns as f64 / 1e9;

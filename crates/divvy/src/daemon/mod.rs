@@ -59,6 +59,7 @@ use nix::sys::signal::{SigSet, Signal};
 
 use self::engine::Engine;
 pub(crate) use self::engine::sleep_until;
+use self::health::Health;
 use self::memory::MemoryBounds;
 use self::metrics::Page;
 use self::owned::Locks;
@@ -88,9 +89,13 @@ pub(crate) struct Args {
     #[arg(long)]
     system: bool,
 
-    /// Say what the running daemon sees, and end; with exit code 1 where none answers
+    /// Say what the running daemon sees, and end; with exit code 1 where none answers, or it gives no turns as it should
     #[arg(long)]
     status: bool,
+
+    /// Where a daemon runs already, wait until it ends and take over, instead of ending
+    #[arg(long, conflicts_with = "status")]
+    stand_by: bool,
 
     /// With --status: as JSON
     #[arg(long)]
@@ -270,7 +275,7 @@ fn serve(args: &Args, home: &DaemonHome, schedule: Schedule) -> Result<u8> {
         stopper.stop.store(true, Relaxed);
     })?;
     let mut lock = home.lock()?;
-    if lock.is_none() && args.metrics.is_none() {
+    if lock.is_none() && args.metrics.is_none() && !args.stand_by {
         return Err(with_code(NOT_AS_EXPECTED, already_runs(home)));
     }
     let page = Page::new(home, &shared);
@@ -393,9 +398,15 @@ fn status(home: &DaemonHome, as_json: bool) -> Result<u8> {
         }
         return Err(with_code(NOT_AS_EXPECTED, words));
     };
+    // One that has just come has shown nothing yet.
+    let health = (view.seen_ns > 0).then(|| Health::of_other(view.pid, view.seen_ns));
+    let answer = || match health.as_ref().and_then(Health::reason) {
+        Some(reason) => Err(with_code(NOT_AS_EXPECTED, format!("pid {}: {reason}", view.pid))),
+        None => Ok(0),
+    };
     if as_json {
         json::print(&view)?;
-        return Ok(0);
+        return answer();
     }
     let off = match view.schedule {
         Schedule::On => "",
@@ -440,5 +451,5 @@ fn status(home: &DaemonHome, as_json: bool) -> Result<u8> {
         }
     }
     out::text(&text)?;
-    Ok(0)
+    answer()
 }
