@@ -288,7 +288,7 @@ func TestPodsAreSetUp(t *testing.T) {
 // TestValuesAreHeard: each value does what it says, and one that there is not is refused.
 func TestValuesAreHeard(t *testing.T) {
 	made, err := charted(t, map[string]any{
-		"hami": false, "strictClass": false, "runtimeClassName": "nvidia",
+		"hami": false, "strictClass": false, "runtimeClassName": "nvidia", "seLinuxType": "spc_t",
 		"image":        map[string]any{"divvy": "mirror/divvy:1", "base": "mirror/base:1", "pullPolicy": "Always"},
 		"nodeSelector": map[string]any{"gpu": "yes"},
 	})
@@ -301,7 +301,7 @@ func TestValuesAreHeard(t *testing.T) {
 		}
 	}
 	set := fmt.Sprint(made["DaemonSet divvy-agent"].Object)
-	for _, part := range []string{"runtimeClassName:nvidia", "image:mirror/divvy:1", "image:mirror/base:1", "imagePullPolicy:Always", "gpu:yes"} {
+	for _, part := range []string{"runtimeClassName:nvidia", "seLinuxOptions:map[type:spc_t]", "image:mirror/divvy:1", "image:mirror/base:1", "imagePullPolicy:Always", "gpu:yes"} {
 		if !strings.Contains(set, part) {
 			t.Errorf("no %s in %s", part, set)
 		}
