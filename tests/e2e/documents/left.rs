@@ -43,7 +43,7 @@ pub(crate) const LEFT: &[Left] = &[
     ),
     left(
         "docs/guide/kubernetes-install.md",
-        &["nvidia-ctk", "cargo xtask release", "skopeo", "kubectl", "helm"],
+        &["POD=", "nvidia-ctk", "cargo xtask release", "skopeo", "kubectl", "helm"],
         "needs a card, a registry and a cluster; cargo xtask test kube applies the same objects",
     ),
     left("docs/guide/kubernetes-operate.md", &["kubectl", "POD="], "needs a cluster of machines"),
