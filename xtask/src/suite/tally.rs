@@ -81,6 +81,7 @@ impl Tally {
 pub(crate) struct Reader {
     in_successes: bool,
     in_failures: bool,
+    in_trace: bool,
     test: String,
     said_skipped: BTreeSet<String>,
     failed: Vec<String>,
@@ -100,7 +101,7 @@ impl Reader {
             (self.in_successes, self.in_failures) = (false, !self.in_failures);
         }
         if let Some(counts) = line.strip_prefix("test result:") {
-            (self.in_successes, self.in_failures) = (false, false);
+            (self.in_successes, self.in_failures, self.in_trace) = (false, false, false);
             self.close(counts, tally);
             return Some(line);
         }
@@ -108,7 +109,13 @@ impl Reader {
             line.strip_prefix("---- ").and_then(|rest| rest.strip_suffix(" stdout ----"))
         {
             self.test = test.to_owned();
-        } else if self.in_failures && !line.is_empty() && !self.test.is_empty() {
+            self.in_trace = false;
+        } else if line == "stack backtrace:" {
+            // Frames are many, and the reason stands before them.
+            self.in_trace = true;
+        } else if line.starts_with("note: ") {
+            self.in_trace = false;
+        } else if self.in_failures && !self.in_trace && !line.is_empty() && !self.test.is_empty() {
             let said = self.said.entry(self.test.clone()).or_default();
             said.drain(..(said.len() + 1).saturating_sub(KEPT));
             said.push(line.to_owned());
@@ -193,6 +200,8 @@ mod tests {
         let said: Vec<String> = (0..2 * KEPT).map(|line| format!("line {line}")).collect();
         let lines = ["test a ... FAILED", "failures:", "", "---- a stdout ----"].into_iter();
         let lines = lines.chain(said.iter().map(String::as_str));
+        let trace = ["stack backtrace:", "   0: main", "note: some details are omitted"];
+        let lines = lines.chain(trace);
         let lines = lines.chain(["", "failures:", "    a", "", "test result: FAILED. 1 failed"]);
         for line in lines {
             reader.line(line, &mut tally);
