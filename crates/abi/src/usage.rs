@@ -218,7 +218,7 @@ pub mod residence {
     pub const IN_NS: usize = 48;
     /// Times all of it has left.
     pub const LEFT: usize = 56;
-    /// Times it was to leave and stayed, since calls or work did not end in time.
+    /// Times it was to leave, with no work under way, and stayed, since the host has no room.
     pub const STAYED: usize = 64;
     /// Since when a call waits for memory that is away or for its turn; 0 while none does.
     pub const WAITS_FROM_NS: usize = 72;

@@ -78,7 +78,7 @@ impl ResidenceWords {
         self.add(residence::IN_NS, ns);
     }
 
-    /// Counts one time that it was to leave and stayed.
+    /// Counts one time that it was to leave, had no work under way, and stayed.
     pub fn add_stayed(&self) {
         self.add(residence::STAYED, 1);
     }

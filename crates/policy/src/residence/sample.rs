@@ -44,7 +44,8 @@ pub struct Holder {
     /// Highest ceiling that the process may still go by. In a mapped file it is the one that stands there; over messages
     /// the highest that was sent and not yet superseded by an answer.
     pub ceiling_bytes: u64,
-    /// Times that it was to evict and found that it could not, ever: one that is stopped says nothing.
+    /// Times that it was to evict, had no work under way, and found no room on the host, ever: one that is stopped, or whose work
+    /// does not end, says nothing.
     pub stayed: u64,
     /// Time since when it waits at its gate or for memory; 0 when it does not.
     pub wants_since_ns: u64,

@@ -251,7 +251,8 @@ pub(super) fn tell_free() {
     }
 }
 
-/// Counts for each device with memory on the card one time that some was to leave and stayed.
+/// Counts for each device with memory on the card one time that some was to leave and found no room on the host. Work that does
+/// not end in time is no such: the process is held back until it has ended.
 pub(super) fn tell_stayed(state: &State) {
     for device in Aim::devices().filter(|device| state.chunks.resident_bytes(*device) > 0) {
         if let Some(words) = device::residence(device) {

@@ -139,7 +139,6 @@ impl Service {
             (self.patience_ns, self.retry_ns) = (first_ns, RETRY_NS[0]);
             return;
         }
-        movement::tell_stayed(self.state);
         clock::sleep_until(clock::now_ns().saturating_add(REST.saturating_mul(self.patience_ns)));
         self.patience_ns = self.patience_ns.saturating_mul(2).min(longest_ns);
     }
