@@ -312,6 +312,12 @@ fn health_is_that_of_the_daemon_which_gives_turns() {
     assert_eq!(seen.1["pid"], second.0.id());
 }
 
+/// Pid of the daemon that answers.
+fn daemons_pid(scene: &Scene) -> serde_json::Value {
+    let view = scene.run(&["daemon", "--status", "--json"]).stdout;
+    serde_json::from_slice::<serde_json::Value>(&view).unwrap_or_default()["pid"].take()
+}
+
 #[test]
 fn one_that_stands_by_takes_over_and_another_ends() {
     let scene = Scene::new("stand-by");
@@ -319,10 +325,7 @@ fn one_that_stands_by_takes_over_and_another_ends() {
         let child = scene.divvy(arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         Ends(child.unwrap())
     };
-    let pid = || -> serde_json::Value {
-        let view = scene.run(&["daemon", "--status", "--json"]).stdout;
-        serde_json::from_slice::<serde_json::Value>(&view).unwrap_or_default()["pid"].take()
-    };
+    let pid = || daemons_pid(&scene);
     let first = start(&["daemon"]);
     until("the first answers", || pid() == first.0.id());
     let second = start(&["daemon", "--stand-by"]);
@@ -339,10 +342,7 @@ fn metrics_join_a_daemon_that_runs_and_go_on_when_it_ends() {
     let scene = Scene::new("join");
     let first = scene.divvy(&["daemon"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
     let first = Ends(first.unwrap());
-    let pid = || -> serde_json::Value {
-        let view = scene.run(&["daemon", "--status", "--json"]).stdout;
-        serde_json::from_slice::<serde_json::Value>(&view).unwrap_or_default()["pid"].take()
-    };
+    let pid = || daemons_pid(&scene);
     until("the first answers", || pid() == first.0.id());
     let (second, address) = collected(&scene);
     let has_page = || {

@@ -41,10 +41,7 @@ impl FileLock {
         }
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
-        let file = options.custom_flags(O_NONBLOCK).open(path)?;
-        if !file.metadata()?.is_file() {
-            return Err(no_file());
-        }
+        let file = open(&mut options, path)?;
         match Flock::lock(file, how) {
             Ok(file) => Ok(Some(Self { _file: file })),
             Err((_, Errno::EWOULDBLOCK | Errno::EINTR)) => Ok(None),
@@ -53,9 +50,16 @@ impl FileLock {
     }
 }
 
-/// Error of a FIFO, a device or a socket in the place of a file.
-pub(crate) fn no_file() -> Error {
-    Error::other("it is no regular file; remove it")
+/// Opens a file without waiting for anybody.
+///
+/// # Errors
+/// The system's, and of a FIFO, a device or a folder in the place of a file.
+pub(crate) fn open(options: &mut OpenOptions, path: &Path) -> Result<File> {
+    let file = options.custom_flags(O_NONBLOCK).open(path)?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(Error::other("it is no regular file; remove it")),
+    }
 }
 
 #[cfg(test)]

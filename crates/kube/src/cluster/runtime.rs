@@ -9,15 +9,16 @@ use super::verdict::NodeReason;
 /// First two numbers of a version.
 type Numbers = (u32, u32);
 
-/// Runtimes that are known, each with the first version that knows CDI; none where no version does.
-const RUNTIMES: [(&str, &str, Option<Numbers>); 3] = [
-    ("containerd", "containerd", Some((1, 7))),
-    ("cri-o", "CRI-O", Some((1, 23))),
+/// The first version that knows CDI where it was told to, and the first that does by itself.
+type Since = (Numbers, Numbers);
+
+/// Runtimes that are known, each with its versions that know CDI; none where no version does.
+const RUNTIMES: [(&str, &str, Option<Since>); 3] = [
+    ("containerd", "containerd", Some(((1, 7), (2, 0)))),
+    ("cri-o", "CRI-O", Some(((1, 23), (1, 23)))),
     // Docker behind cri-dockerd, which passes none on.
     ("docker", "Docker", None),
 ];
-/// Runtime and first version that knows CDI without being told to.
-const TOLD: (&str, Numbers) = ("containerd", (2, 0));
 
 /// First two numbers of a version such as `v1.34.2+k3s1` or `1.6.20~ds1`.
 pub(super) fn version(text: &str) -> Option<Numbers> {
@@ -54,7 +55,7 @@ pub(super) fn judge(text: &str, vouched: &[String]) -> Result<(), (NodeReason, S
         ));
     };
     let without = |words: String| Err((NodeReason::RuntimeWithoutCdi, words));
-    let Some(first) = first else {
+    let Some((told, by_itself)) = first else {
         if is_vouched {
             return Ok(());
         }
@@ -65,15 +66,15 @@ pub(super) fn judge(text: &str, vouched: &[String]) -> Result<(), (NodeReason, S
     };
     match version(number) {
         // No setting makes it read them.
-        Some(found) if found < *first => without(format!(
+        Some(found) if found < *told => without(format!(
             "{title} {number} ignores CDI devices: a pod would run without limits. Install {title} {}.{} or newer",
-            first.0, first.1
+            told.0, told.1
         )),
         _ if is_vouched => Ok(()),
-        Some(found) if name == TOLD.0 && found < TOLD.1 => without(format!(
+        Some(found) if found < *by_itself => without(format!(
             "{title} {number} ignores CDI devices unless it is told to read them: a pod would run without limits. Install {title} \
              {}.{}, or set `enable_cdi = true` in its configuration and say so by `--runtime-with-cdi {name}`",
-            TOLD.1.0, TOLD.1.1
+            by_itself.0, by_itself.1
         )),
         Some(_) => Ok(()),
         None => unknown(format!(

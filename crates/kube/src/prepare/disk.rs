@@ -5,8 +5,6 @@ use std::io::{ErrorKind, Read, Result, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
-use nix::libc::O_NONBLOCK;
-
 use super::ids;
 use crate::file_lock;
 
@@ -74,12 +72,8 @@ fn missing_is<T>(result: Result<T>, value: T) -> Result<T> {
 
 impl NodeDisk for HostDisk {
     fn read(&self, path: &Path) -> Result<Option<Vec<u8>>> {
-        // A FIFO that somebody has left there would be waited for.
-        let opened = OpenOptions::new().read(true).custom_flags(O_NONBLOCK).open(path);
+        let opened = file_lock::open(OpenOptions::new().read(true), path);
         let Some(mut file) = missing_is(opened.map(Some), None)? else { return Ok(None) };
-        if !file.metadata()?.is_file() {
-            return Err(file_lock::no_file());
-        }
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map(|_| Some(bytes))
     }
