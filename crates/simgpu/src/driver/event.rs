@@ -13,9 +13,9 @@ use divvy_driver_api::types::*;
 use super::call::Call;
 use super::capture;
 use super::error::*;
-use super::objects::stream::{Event, Point};
+use super::objects::stream::{Event, Point, Stream};
 use super::objects::task::{MemoryValue, Stamp, Task};
-use super::state::{State, begin, begin_free};
+use super::state::{DriverState, State, begin, begin_free};
 use super::stream::resolved;
 use super::submit::{enqueue, enqueue_after};
 use super::worker::wait_for;
@@ -24,6 +24,8 @@ use crate::sys::driver::{Address, Answer, Handle, InArray, Out};
 use crate::sys::driver_functions::{HostFunction, StreamFunction};
 
 const DISABLE_TIMING: u32 = 2;
+/// Of streams.
+const NON_BLOCKING: u32 = 1;
 /// Of contexts.
 const BLOCKING_SYNC: u32 = 4;
 /// Where so many threads sleep in the driver, an event behind all of their context is complete for so long before its time
@@ -173,21 +175,53 @@ fn context_points(state: &State, context: u64) -> Vec<Point> {
     own.map(|(key, stream)| (key, stream.submitted)).collect()
 }
 
-pub fn cuCtxRecordEvent(call: Call, context: CUcontext, event: CUevent) -> Answer {
+pub fn cuCtxRecordEvent(_: Call, context: CUcontext, event: CUevent) -> Answer {
     let (driver, mut state) = begin_free()?;
     let own = state.context(context.key())?;
-    let (legacy, is_late) = (own.legacy, own.flags & BLOCKING_SYNC != 0 && own.asleep >= SLEEPERS);
+    let is_late = own.flags & BLOCKING_SYNC != 0 && own.asleep >= SLEEPERS;
     known(&state, event)?;
-    capture::refuse_beside(&mut state, context.key())?;
-    let points = context_points(&state, context.key());
+    record_behind(driver, &mut state, context.key(), event, is_late)
+}
+
+/// Records an event behind all work of a context. By the driver's documentation work that comes later is not behind it: in
+/// the legacy stream a mark would hold back the program's copies.
+fn record_behind(
+    driver: &'static DriverState,
+    state: &mut State,
+    context: u64,
+    event: CUevent,
+    is_late: bool,
+) -> Answer {
+    capture::refuse_beside(state, context)?;
+    let points = context_points(state, context);
+    let own = state.context(context)?;
+    let marks = match own.marks {
+        0 => {
+            let made = Stream::created(context, own.device, NON_BLOCKING, 0, 0);
+            let marks = state.streams.insert(made);
+            state.context_mut(context)?.marks = marks;
+            marks
+        }
+        marks => marks,
+    };
     let stamp = Arc::new(Stamp::default());
-    let _ = call;
-    enqueue_after(driver, &mut state, legacy, Task::Mark(Arc::clone(&stamp)), points)?;
-    let point = (legacy, state.streams.get(legacy)?.submitted);
+    enqueue_after(driver, state, marks, Task::Mark(Arc::clone(&stamp)), points)?;
+    let point = (marks, state.streams.get(marks)?.submitted);
     let event = state.events.of_mut(event)?;
     let before_ns = event.mark.take().and_then(|(_, stamp)| stamp.at()).unwrap_or(0);
     (event.mark, event.before_ns) = (Some((point, stamp)), is_late.then_some(before_ns));
     Ok(())
+}
+
+/// The event must be of the primary context that the green one is of, or of that itself.
+pub fn cuGreenCtxRecordEvent(_: Call, green: CUgreenCtx, event: CUevent) -> Answer {
+    let (driver, mut state) = begin_free()?;
+    let green = state.greens.of(green)?;
+    let (context, primary) = (green.context, state.device(green.device)?.primary);
+    if ![context, primary].contains(&known(&state, event)?.context) {
+        return Err(INVALID_HANDLE);
+    }
+    record_behind(driver, &mut state, context, event, false)
 }
 
 pub fn cuCtxWaitEvent(_: Call, context: CUcontext, event: CUevent) -> Answer {

@@ -113,7 +113,6 @@ not_simulated! {
     cuGraphicsUnregisterResource
     cuGraphicsVDPAURegisterOutputSurface
     cuGraphicsVDPAURegisterVideoSurface
-    cuGreenCtxRecordEvent
     cuGreenCtxWaitEvent
     cuImportExternalSemaphore
     cuIpcGetEventHandle

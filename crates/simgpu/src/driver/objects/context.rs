@@ -30,6 +30,8 @@ pub(crate) struct Context {
     pub(crate) sticky: Option<CUresult>,
     pub(crate) charge: Option<Arc<dyn Block>>,
     pub(crate) legacy: u64,
+    /// The stream of its own marks, behind which no work is; 0 before the first.
+    pub(crate) marks: u64,
     pub(crate) per_thread: HashMap<ThreadId, u64>,
     pub(crate) limits: [usize; 11],
     /// Local memory taken at launches, and the per-thread size it is for.
@@ -70,6 +72,7 @@ impl Context {
             sticky: None,
             charge: None,
             legacy: 0,
+            marks: 0,
             per_thread: HashMap::new(),
             limits: LIMITS,
             local: None,
