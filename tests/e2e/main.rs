@@ -18,6 +18,7 @@ mod contexts;
 mod coverage;
 mod daemon;
 mod documents;
+mod ends;
 mod escapes;
 mod faults;
 mod gate;

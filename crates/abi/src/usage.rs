@@ -242,8 +242,46 @@ pub mod residence {
     pub const ASKED_MANAGED_BYTES: usize = 136;
     /// Words that add up over processes, living and ended.
     pub const TOTALS: [usize; 6] = [OUT_BYTES, IN_BYTES, OUT_NS, IN_NS, LEFT, STAYED];
+    /// Why some was to leave and stayed, at the last attempt: a [`super::Stays`].
+    pub const STAYS: usize = 144;
     /// Words of a line.
-    pub const WORDS: usize = 18;
+    pub const WORDS: usize = 19;
+}
+
+/// Reason why memory that was to leave the card has stayed.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+#[repr(u64)]
+pub enum Stays {
+    /// It has left, or none was to.
+    #[default]
+    Not = 0,
+    /// A call of the program that may use it has not returned.
+    Calls = 1,
+    /// Work on the card has not ended.
+    Work = 2,
+    /// A stream is being captured.
+    Capture = 3,
+    /// The host has no room for it.
+    Host = 4,
+    /// The contexts of its device answer no call any more.
+    Context = 5,
+    /// The driver refuses to move it.
+    Driver = 6,
+}
+
+impl Stays {
+    /// The reason that a word stands for.
+    pub const fn of(word: u64) -> Self {
+        match word {
+            1 => Self::Calls,
+            2 => Self::Work,
+            3 => Self::Capture,
+            4 => Self::Host,
+            5 => Self::Context,
+            6 => Self::Driver,
+            _ => Self::Not,
+        }
+    }
 }
 
 /// Bytes of the whole file.

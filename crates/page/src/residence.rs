@@ -6,7 +6,7 @@
 use core::sync::atomic::Ordering::SeqCst;
 
 use divvy_abi::config::{MANAGED_REFUSED, OrderLine, order};
-use divvy_abi::usage::{self, SHARED_SLOT, residence};
+use divvy_abi::usage::{self, SHARED_SLOT, Stays, residence};
 use divvy_abi::{MAX_DEVICES, MAX_SLOTS};
 
 use crate::fault;
@@ -81,6 +81,11 @@ impl ResidenceWords {
     /// Counts one time that it was to leave, had no work under way, and stayed.
     pub fn add_stayed(&self) {
         self.add(residence::STAYED, 1);
+    }
+
+    /// Says why some of it was to leave and stayed.
+    pub fn set_stays(&self, stays: Stays) {
+        self.set(residence::STAYS, stays as u64);
     }
 
     /// Says whether it is moving.
@@ -212,6 +217,8 @@ pub struct ResidenceEntry {
     pub managed_bytes: u64,
     /// Bytes of such that a call waits to have.
     pub asked_managed_bytes: u64,
+    /// Why some was to leave and stayed.
+    pub stays: Stays,
 }
 
 impl ResidenceEntry {
@@ -237,6 +244,7 @@ impl ResidenceEntry {
             movers: u64::from(word(residence::MOVABLE_BYTES) > word(residence::PINNED_BYTES)),
             managed_bytes: word(residence::MANAGED_BYTES),
             asked_managed_bytes: word(residence::ASKED_MANAGED_BYTES),
+            stays: Stays::of(word(residence::STAYS)),
         }
     }
 
@@ -291,6 +299,7 @@ impl ResidenceEntry {
             movers: self.movers.saturating_add(other.movers),
             managed_bytes: self.managed_bytes.saturating_add(other.managed_bytes),
             asked_managed_bytes: self.asked_managed_bytes.saturating_add(other.asked_managed_bytes),
+            stays: if self.stays == Stays::Not { other.stays } else { self.stays },
         }
     }
 }

@@ -87,6 +87,9 @@ struct Report {
     pinned_bytes: u64,
     /// Bytes of its contexts, which stay on the card.
     context_bytes: u64,
+    /// Why some of it stays, where it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stays: Option<&'static str>,
 }
 
 fn wish(which: &Which, frozen: bool) -> Result<u8> {
@@ -136,6 +139,7 @@ struct Where {
     movers: u64,
     managed_bytes: u64,
     moving: bool,
+    stays: Option<&'static str>,
 }
 
 impl Where {
@@ -151,6 +155,7 @@ impl Where {
                 sum.movers += residence.movers;
                 sum.managed_bytes += residence.managed_bytes;
                 sum.moving |= residence.moving;
+                sum.stays = sum.stays.or(residence.stays);
             }
         }
         sum
@@ -194,6 +199,7 @@ fn await_done(
                 away_bytes: now.away_bytes,
                 pinned_bytes: now.pinned_bytes,
                 context_bytes: now.context_bytes,
+                stays: now.stays.filter(|_| frozen && !done),
             });
         }
         progress.note(now.part(frozen));
@@ -232,10 +238,11 @@ fn words(report: &Report) -> String {
             report.seconds
         ),
         (true, false) => format!(
-            "{tenant}: {} is still on the card after {:.0} s: work that does not end, or a stream that is being \
-             captured, keeps it there. It leaves as soon as that is over; `divvy thaw` takes the wish back.\n",
+            "{tenant}: {} is still on the card after {:.0} s: {}. It leaves as soon as that is over; `divvy thaw` \
+             takes the wish back.\n",
             size(report.resident_bytes),
-            report.seconds
+            report.seconds,
+            reason(report.stays)
         ),
         (false, false) => format!(
             "{tenant}: {} is still on the host after {:.0} s: the card has no room for it. It comes back as soon as \
@@ -243,5 +250,18 @@ fn words(report: &Report) -> String {
             size(report.away_bytes),
             report.seconds
         ),
+    }
+}
+
+/// The reason why memory stays, in words.
+const fn reason(stays: Option<&str>) -> &'static str {
+    let Some(stays) = stays else { return "its program has not answered yet" };
+    match stays.as_bytes() {
+        b"calls" => "a call of the program that may use it has not returned",
+        b"work" => "work on the card does not end, a stream that waits for the program itself perhaps",
+        b"capture" => "a stream is being captured",
+        b"host" => "the host has no room for it",
+        b"context" => "its contexts are broken, and answer no call any more",
+        _ => "the driver refuses to move it",
     }
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use divvy_abi::config::{Config, FLAG_OVERSUBSCRIBE, GateLine, Rule, gate};
-use divvy_abi::usage::MemoryKind;
+use divvy_abi::usage::{MemoryKind, Stays};
 use divvy_page::ResidenceEntry;
 use divvy_policy::limit::{self, UuidText};
 use divvy_policy::share;
@@ -159,6 +159,22 @@ pub struct ResidenceUse {
     pub movers: u64,
     /// Bytes of it that are managed, wherever they are.
     pub managed_bytes: u64,
+    /// Why some was to leave at the last attempt and stayed: `calls`, `work`, `capture`, `host`, `context` or `driver`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stays: Option<&'static str>,
+}
+
+/// The word for why memory stays.
+const fn word_of(stays: Stays) -> Option<&'static str> {
+    match stays {
+        Stays::Not => None,
+        Stays::Calls => Some("calls"),
+        Stays::Work => Some("work"),
+        Stays::Capture => Some("capture"),
+        Stays::Host => Some("host"),
+        Stays::Context => Some("context"),
+        Stays::Driver => Some("driver"),
+    }
 }
 
 impl ResidenceUse {
@@ -182,6 +198,7 @@ impl ResidenceUse {
             stayed: entry.stayed,
             movers: entry.movers,
             managed_bytes: entry.managed_bytes,
+            stays: word_of(entry.stays),
         })
     }
 }

@@ -171,14 +171,25 @@ pub(crate) fn retain(
     result
 }
 
+/// A `call` of virtual memory management for addresses, of which none may lie in a block of ours: the driver refuses what
+/// lies in one of its own.
+#[inline(never)]
+pub(crate) fn unless_ours(
+    ptr: CUdeviceptr,
+    size: usize,
+    call: impl FnOnce() -> CUresult,
+) -> CUresult {
+    let last = ptr.saturating_add((size as u64).saturating_sub(1));
+    match backed::is_ours(ptr) || backed::is_ours(last) {
+        true => CUresult::CUDA_ERROR_INVALID_VALUE,
+        false => call(),
+    }
+}
+
 /// Unmaps one or several whole mappings. The driver goes first: nobody can map the range anew
 /// before the program knows that it is free.
 pub(crate) fn unmap(ptr: CUdeviceptr, size: usize, call: impl FnOnce() -> CUresult) -> CUresult {
-    // Nor is a block of ours a mapping of the program's.
-    if backed::is_ours(ptr) {
-        return CUresult::CUDA_ERROR_INVALID_VALUE;
-    }
-    let result = call();
+    let result = unless_ours(ptr, size, call);
     if result != SUCCESS {
         return result;
     }

@@ -23,7 +23,7 @@ use super::place::{CallPlace, Next, OUT_OF_MEMORY};
 use super::{marks, pool};
 use crate::gate::{GATES, beside_captures};
 use crate::residence::addresses::ContextLife;
-use crate::residence::{backed, state};
+use crate::residence::{backed, state, work};
 use crate::sys::driver;
 use crate::sys::driver::SUCCESS;
 use crate::sys::map::Map;
@@ -305,7 +305,7 @@ fn free_backed(address: u64, entry: MemoryRecord) -> Freed {
         ANY_PUT_OFF.store(true, SeqCst);
         return if is_put_off { Freed::Later } else { Freed::Refused(OUT_OF_MEMORY) };
     };
-    beside_captures(|| match backed::await_work(driver::context_at(entry.owner), held) {
+    beside_captures(|| match work::await_work(driver::context_at(entry.owner), held) {
         // Of a process that ends nothing runs any more.
         Ok(()) | Err(CUresult::CUDA_ERROR_DEINITIALIZED) => {
             backed::free_unused(address, ContextLife::Lives);
@@ -335,7 +335,7 @@ fn free_put_off() {
     let Some(owner) = of else { return };
     ANY_PUT_OFF.store(true, SeqCst);
     beside_captures(|| {
-        if backed::await_work(driver::context_at(owner), held).is_ok() {
+        if work::await_work(driver::context_at(owner), held).is_ok() {
             let forget = |address: &u64| forget_put_off(*address, ContextLife::Lives);
             found.iter().take(count).for_each(forget);
         }

@@ -25,7 +25,7 @@ use crate::gate::{GATES, beside_captures};
 use crate::handover::server;
 use crate::residence::backed::{self, Whole};
 use crate::residence::exports::{self, PassedHandle};
-use crate::residence::{imports, state};
+use crate::residence::{imports, state, work};
 use crate::sys::driver::SUCCESS;
 use crate::sys::map::Map;
 use crate::sys::{Out, driver};
@@ -216,7 +216,7 @@ fn close_passed(address: u64) -> bool {
         {
             beside_captures(|| {
                 // Of a context that is broken nothing runs any more.
-                let _ = backed::await_work(driver::context_at(closing.context), held);
+                let _ = work::await_work(driver::context_at(closing.context), held);
                 closing.unmap();
             });
         }

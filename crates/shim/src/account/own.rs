@@ -58,8 +58,7 @@ pub(crate) fn destroy(context: CUcontext, call: impl FnOnce() -> CUresult) -> CU
     if let Some(ordinal) = primary::is_of(handle) {
         return primary::may_end(ordinal, call);
     }
-    // Memory does not move in a context that ends meanwhile.
-    let _inside = state::enter();
+    let _ending = state::enter_to_end(handle);
     let taken = CONTEXTS.take(handle);
     let retiring = GATES.retire(&|retired| retired == handle);
     let result = call();
@@ -97,7 +96,7 @@ pub(crate) fn detach(ctx: CUcontext, call: impl FnOnce() -> CUresult) -> CUresul
     if let Some(ordinal) = primary::is_of(handle) {
         return primary::may_end(ordinal, call);
     }
-    let _inside = state::enter();
+    let _ending = state::enter_to_end(handle);
     let before = CONTEXTS.get(handle).map(Record::unpack);
     let retiring = GATES.retire(&|retired| retired == handle);
     let result = call();

@@ -17,12 +17,9 @@ use super::unused;
 use crate::gate::{GATES, Retiring, relaxed};
 use crate::residence::state;
 use crate::sys::driver::SUCCESS;
-use crate::sys::map::{Map, Pair};
+use crate::sys::map::Pair;
 use crate::sys::{Out, driver};
-use crate::tenant::context::{ANY_GREEN, CONTEXTS, Record, record_new};
-
-/// Green contexts by handle: device and 1.
-static GREENS: Map = Map::new(3);
+use crate::tenant::context::{CONTEXTS, GREENS, Record, record_new};
 
 /// Memory of a green context, measured (4 to 6 MiB in turn); it goes back when the primary context
 /// ends, not before: the next one takes as much again.
@@ -61,20 +58,19 @@ pub(crate) fn retain(
 /// their events meanwhile.
 #[inline(always)]
 pub(crate) fn may_end(ordinal: CUdevice, call: impl FnOnce() -> CUresult) -> CUresult {
-    // Memory does not move in a context that ends meanwhile.
-    let _inside = state::enter();
-    let retiring = retire_all(ordinal);
+    let primary = match at(ordinal) {
+        Next::Count(device) => device.primary.load(SeqCst),
+        Next::Forward | Next::Refuse(_) => 0,
+    };
+    let _ending = state::enter_to_end(primary);
+    let retiring = retire_all(ordinal, primary);
     let result = call();
     end(ordinal, retiring);
     result
 }
 
 #[inline(never)]
-fn retire_all(ordinal: CUdevice) -> Retiring {
-    let primary = match at(ordinal) {
-        Next::Count(device) => device.primary.load(SeqCst),
-        Next::Forward | Next::Refuse(_) => 0,
-    };
+fn retire_all(ordinal: CUdevice, primary: u64) -> Retiring {
     let is_view = |words| is_view(words, |record| record.ordinal == ordinal);
     GATES.retire(&|context| context == primary || CONTEXTS.get(context).is_some_and(is_view))
 }
@@ -93,6 +89,7 @@ fn end(ordinal: CUdevice, retiring: Retiring) {
     {
         forget(context, Record::unpack(words));
         forget_views(|record| record.ordinal == ordinal);
+        GREENS.take_if(|_, [of, _]| of == u64::from(ordinal.cast_unsigned()));
         // The reserves of the device's own pool and its graphs went with it.
         unused::settle_all(device);
     }
@@ -140,7 +137,6 @@ pub(crate) fn create_green(
         Err(code) => return code,
     };
     let result = call();
-    ANY_GREEN.store(true, SeqCst);
     let made = green.get().filter(|handle| !handle.0.is_null());
     let Some(made) = made.filter(|_| result == SUCCESS) else { return result };
     if let Some(granted) = granted
@@ -173,19 +169,24 @@ pub(crate) fn place_of(green: CUgreenCtx) -> Next<CallPlace> {
 /// Ends a green context, and the primary one if nothing else retained it.
 pub(crate) fn destroy_green(green: CUgreenCtx, call: impl FnOnce() -> CUresult) -> CUresult {
     let handle = green.0.addr() as u64;
-    let taken = GREENS.take(handle);
-    let Some([ordinal, one]) = taken else { return call() };
+    let Some([ordinal, _]) = GREENS.get(handle) else { return call() };
     let ordinal = CUdevice::try_from(ordinal).unwrap_or(0);
     let is_its = |record: Record| record.bytes == handle;
     let views =
         GATES.retire(&|view| CONTEXTS.get(view).is_some_and(|words| is_view(words, is_its)));
-    let result = may_end(ordinal, call);
-    if result != SUCCESS {
-        let _ = GREENS.insert(handle, [u64::from(ordinal.cast_unsigned()), one]);
-        return result;
+    // Within the call: until then its work is waited for before memory moves.
+    let result = may_end(ordinal, || {
+        let taken = GREENS.take(handle);
+        let result = call();
+        if let Some(words) = taken.filter(|_| result != SUCCESS) {
+            let _ = GREENS.insert(handle, words);
+        }
+        result
+    });
+    if result == SUCCESS {
+        views.gone();
+        forget_views(is_its);
     }
-    views.gone();
-    forget_views(is_its);
     result
 }
 

@@ -4,26 +4,25 @@
 //! whatever fails; the aim is looked at again before each. Waits no longer for work than its caller says, and for nothing
 //! else. Does not close or open the door.
 
-use core::sync::atomic::Ordering::SeqCst;
-
 use divvy_abi::MAX_DEVICES;
+use divvy_abi::usage::Stays;
 use divvy_driver_api::types::{CUcontext, CUdevice, CUevent, CUresult};
 use divvy_policy::residence::KEPT_BEYOND_BYTES;
 
 use super::aim::Aim;
-use super::context::context_of;
+use super::context::{self, Failure, is_broken};
 use super::pipeline::{self, Step};
-use crate::residence::backed;
+use crate::gate::GATES;
 use crate::residence::chunks::{Denied, Place};
 use crate::residence::state::State;
+use crate::residence::{backed, work};
 use crate::sys::{clock, driver, log, sleep_ns};
-use crate::tenant::context::{ANY_GREEN, CONTEXTS, Record};
+use crate::tenant::context::Handles;
 use crate::tenant::device::{self, Device};
+use crate::tenant::reason::Size;
 
 /// Between two looks at work that is to end.
 const LOOK_NS: u32 = 50_000;
-/// Attempts to learn of a context whether it is broken.
-const ATTEMPTS: usize = 3;
 
 /// Devices by the driver's number.
 fn devices() -> impl Iterator<Item = CUdevice> {
@@ -31,57 +30,40 @@ fn devices() -> impl Iterator<Item = CUdevice> {
 }
 
 /// Waits until all work of this process's contexts on `device` has ended; false if it has not by `deadline_ns`.
-fn has_drained(device: CUdevice, deadline_ns: u64) -> bool {
-    // A map's lock is not held while the driver is called.
-    let mut handles = [0_u64; 4096];
-    let mut count = 0_usize;
-    CONTEXTS.for_each(|handle, words| {
-        let record = Record::unpack(words);
-        if record.ordinal == device && !record.green {
-            if let Some(place) = handles.get_mut(count) {
-                *place = handle;
-            }
-            count = count.saturating_add(1);
-        }
-    });
-    let Some(handles) = handles.get(..count) else { return false };
+fn has_drained(state: &'static State, device: CUdevice, deadline_ns: u64) -> bool {
+    let Some(handles) = Handles::contexts(device) else { return false };
     handles.iter().all(|handle| {
-        let of = driver::context_at(*handle);
-        let drained = driver::within(of, || match driver::event_create() {
-            Ok(event) => {
-                let is_done = is_done_by(of, event, deadline_ns);
-                let _ = driver::event_destroy(event);
-                // Streams of green contexts are not behind the event; the wait for the primary one waits for them too.
-                match is_done {
-                    Ok(true) if ANY_GREEN.load(SeqCst) => driver::ctx_wait().map(|()| true),
-                    is_done => is_done,
-                }
-            }
-            Err(code) => Err(code),
-        });
+        let Some(_at) = state.come_to(handle) else { return false };
+        let of = driver::context_at(handle);
         // Of a context that is broken nothing runs any more; another error says nothing of its work.
-        drained.unwrap_or_else(|_| is_broken(of))
+        driver::within(of, || has_ended(of, deadline_ns)).unwrap_or_else(|_| is_broken(of))
     })
 }
 
-/// Whether a context answers no call any more. One that fails for want of memory, or once, is not broken.
-fn is_broken(of: CUcontext) -> bool {
-    (0..ATTEMPTS).all(|_| match driver::within(of, driver::mem_info) {
-        Ok(_) | Err(CUresult::CUDA_ERROR_OUT_OF_MEMORY) => false,
-        Err(_) => {
-            sleep_ns(LOOK_NS);
-            true
+/// Whether all that a context has been given has ended by `deadline_ns`.
+fn has_ended(of: CUcontext, deadline_ns: u64) -> Result<bool, CUresult> {
+    let recorded = {
+        // Past the deadline calls may have opened the door, and begun a capture.
+        let held = GATES.undisturbed();
+        if held.is_none() || clock::now_ns() >= deadline_ns {
+            return Ok(false);
         }
-    })
+        work::event_behind(of)
+    };
+    match recorded {
+        // All there is is to wait. Calls open the door if it takes too long.
+        Err(CUresult::CUDA_ERROR_NOT_FOUND) => driver::ctx_wait().map(|()| true),
+        Err(code) => Err(code),
+        Ok(event) => {
+            let is_done = is_done_by(event, deadline_ns);
+            let _ = driver::event_destroy(event);
+            is_done
+        }
+    }
 }
 
-/// Whether all that a context has been given is done by `deadline_ns`.
-fn is_done_by(of: CUcontext, event: CUevent, deadline_ns: u64) -> Result<bool, CUresult> {
-    match driver::ctx_record_event(of, event) {
-        // Drivers before 12.5: all there is is to wait.
-        Err(CUresult::CUDA_ERROR_NOT_FOUND) => return driver::ctx_wait().map(|()| true),
-        recorded => recorded?,
-    }
+/// Whether an event has completed by `deadline_ns`.
+fn is_done_by(event: CUevent, deadline_ns: u64) -> Result<bool, CUresult> {
     while !driver::event_has_ended(event)? {
         if clock::now_ns() >= deadline_ns {
             return Ok(false);
@@ -94,71 +76,78 @@ fn is_done_by(of: CUcontext, event: CUevent, deadline_ns: u64) -> Result<bool, C
 /// Waits until no work is left that may use what is to leave; false if it has not ended by `deadline_ns`.
 ///
 /// Of all devices: work of one may use memory of another.
-pub(super) fn is_drained(deadline_ns: u64) -> bool {
-    devices().all(|device| has_drained(device, deadline_ns))
+pub(super) fn is_drained(state: &'static State, deadline_ns: u64) -> bool {
+    devices().all(|device| has_drained(state, device, deadline_ns))
 }
 
-/// How far memory has moved.
-#[derive(Clone, Copy, PartialEq, Eq)]
+/// How far memory has moved, the worst last.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Moved {
     /// All of it is where it is to be.
     All,
+    /// But some of devices whose contexts are broken: there the driver itself refuses the program's calls.
+    Dead,
     /// There is no room for the rest yet.
     Waits,
-    /// The context of some is broken or gone, or the process ends: the program's own calls will tell it how.
-    Lost,
+    /// The driver refuses it for another reason.
+    Refused,
 }
 
 impl Moved {
-    /// The worse of two.
-    fn and(self, other: Self) -> Self {
-        match (self, other) {
-            (Self::Lost, _) | (_, Self::Lost) => Self::Lost,
-            (Self::Waits, _) | (_, Self::Waits) => Self::Waits,
-            (Self::All, Self::All) => Self::All,
+    fn after(result: Result<(), Failure>) -> Self {
+        match result {
+            Ok(()) => Self::All,
+            Err(Failure::Broken) => Self::Dead,
+            Err(Failure::Driver(CUresult::CUDA_ERROR_OUT_OF_MEMORY)) => Self::Waits,
+            Err(_) => Self::Refused,
         }
     }
 
-    /// The outcome of a failure. One after which the context goes on answering may pass: of room, as a rule.
-    fn after(result: Result<(), CUresult>, device: CUdevice) -> Self {
-        match result {
-            Ok(()) => Self::All,
-            Err(_) if context_of(device).is_none_or(is_broken) => Self::Lost,
-            Err(_) => Self::Waits,
+    /// Reason why memory that was to leave has stayed.
+    pub(super) fn stays(self) -> Stays {
+        match self {
+            Self::All => Stays::Not,
+            Self::Dead => Stays::Context,
+            Self::Waits => Stays::Host,
+            Self::Refused => Stays::Driver,
         }
     }
 }
 
 /// Moves what is above the aim to the host.
-pub(super) fn leave(state: &State, aim: &Aim<'_>) -> Moved {
+pub(super) fn leave(state: &'static State, aim: &Aim<'_>) -> Moved {
     let mut moved = Moved::All;
     for device in Aim::devices().filter(|device| aim.is_over(*device)) {
         backed::trim(device);
         let from_ns = clock::now_ns();
-        let (bytes, left) = pipeline::through(
-            state,
-            (device, Place::Card),
-            |chunk, stream| match aim.is_over(device) {
-                true => state.chunks.start_leaving(chunk, stream).map(|()| Step::Begun),
-                false => Ok(Step::Passed),
-            },
-            |chunk, copied| state.chunks.finish_leaving(chunk, copied),
-        );
-        if let Err(code) = left {
-            log!(Info, "memory of device {device} cannot leave: error {}", code.0);
+        // Without a context there are empty slabs at most.
+        let (bytes, left) = match aim.is_over(device) {
+            false => (0, Ok(())),
+            true => pipeline::through(
+                state,
+                (device, Place::Card),
+                |chunk, stream| match aim.is_over(device) {
+                    true => state.chunks.start_leaving(chunk, stream).map(|()| Step::Begun),
+                    false => Ok(Step::Passed),
+                },
+                |chunk, copied| state.chunks.finish_leaving(chunk, copied),
+            ),
+        };
+        if let Err(failure) = left {
+            log!(Info, "memory of device {device} cannot leave: error {}", failure.number());
         }
-        let left = Moved::after(left, device);
+        let left = Moved::after(left);
         if let Some(words) = device::residence(device) {
             let is_empty = left == Moved::All && state.chunks.resident_bytes(device) == 0;
             words.add_out(bytes, clock::now_ns().saturating_sub(from_ns), is_empty);
         }
-        moved = moved.and(left);
+        moved = moved.max(left);
     }
     moved
 }
 
 /// Brings back what the aim has room for.
-pub(super) fn come_back(state: &State, aim: &Aim<'_>) -> Moved {
+pub(super) fn come_back(state: &'static State, aim: &Aim<'_>) -> Moved {
     let mut moved = Moved::All;
     for device in Aim::devices().filter(|device| state.chunks.away_bytes(*device) > 0) {
         let from_ns = clock::now_ns();
@@ -178,21 +167,22 @@ pub(super) fn come_back(state: &State, aim: &Aim<'_>) -> Moved {
             },
             |chunk, copied| state.chunks.finish_coming(chunk, copied),
         );
-        let came = Moved::after(came, device);
         if bytes > 0
             && let Some(words) = device::residence(device)
         {
             words.add_in(bytes, clock::now_ns().saturating_sub(from_ns));
         }
-        let is_whole = !aim.is_in_need(device);
-        moved = moved.and(came).and(if is_whole { Moved::All } else { Moved::Waits });
+        moved = moved.max(match Moved::after(came) {
+            Moved::All if aim.is_in_need(device) => Moved::Waits,
+            came => came,
+        });
     }
     moved
 }
 
 /// Makes a copy on the host ahead for one chunk that has none, where the aim has room for copies; false if there is
 /// nothing to do.
-pub(super) fn prepare(state: &State, aim: &Aim<'_>) -> bool {
+pub(super) fn prepare(state: &'static State, aim: &Aim<'_>) -> bool {
     for device in Aim::devices() {
         let keep_bytes = aim.of(device).keep_bytes;
         let mut next = None;
@@ -204,10 +194,8 @@ pub(super) fn prepare(state: &State, aim: &Aim<'_>) -> bool {
         });
         let fits =
             |bytes: u64| state.chunks.copies_bytes(device).saturating_add(bytes) <= keep_bytes;
-        if let Some(chunk) = next.filter(|chunk| fits(chunk.bytes()))
-            && let Some(of) = context_of(device)
-        {
-            return driver::within(of, || state.chunks.prepare(chunk)).is_ok();
+        if let Some(chunk) = next.filter(|chunk| fits(chunk.bytes())) {
+            return context::within(state, device, || state.chunks.prepare(chunk)).is_ok();
         }
     }
     false
@@ -215,17 +203,15 @@ pub(super) fn prepare(state: &State, aim: &Aim<'_>) -> bool {
 
 /// Gives the host's memory back of chunks that are on the card again, but what the aim has them keep, by a context: the
 /// driver wants one.
-pub(super) fn drop_copies(state: &State, aim: &Aim<'_>) {
+pub(super) fn drop_copies(state: &'static State, aim: &Aim<'_>) {
     for device in Aim::devices() {
         let keep_bytes = match aim.of(device).keep_bytes {
             0 => 0,
             // Both to give them back and to make them anew delays the program's calls: not for little.
             bytes => bytes.saturating_add(KEPT_BEYOND_BYTES),
         };
-        if state.chunks.copies_bytes(device) > keep_bytes
-            && let Some(of) = context_of(device)
-        {
-            let _ = driver::within(of, || {
+        if state.chunks.copies_bytes(device) > keep_bytes {
+            let _ = context::within(state, device, || {
                 state.chunks.drop_copies(device, keep_bytes);
                 Ok(())
             });
@@ -242,10 +228,10 @@ pub(super) fn tell(is_moving: bool, waits_from_ns: u64) {
 }
 
 /// Says how much of each device with memory that may leave is free.
-pub(super) fn tell_free() {
+pub(super) fn tell_free(state: &'static State) {
     for device in Aim::devices() {
-        let free = context_of(device).map(|of| driver::within(of, driver::mem_info));
-        if let (Some(Ok((free_bytes, _))), Some(words)) = (free, device::residence(device)) {
+        let free = context::within(state, device, driver::mem_info);
+        if let (Ok((free_bytes, _)), Some(words)) = (free, device::residence(device)) {
             words.set_free(free_bytes, clock::now_ns());
         }
     }
@@ -259,4 +245,20 @@ pub(super) fn tell_stayed(state: &State) {
             words.add_stayed();
         }
     }
+}
+
+/// Says why memory that was to leave has stayed.
+pub(super) fn tell_stays(stays: Stays) {
+    device::all_met().filter_map(Device::residence).for_each(|words| words.set_stays(stays));
+}
+
+/// Says which memory cannot come back, and why.
+pub(super) fn tell_lost(state: &State, why: &str) {
+    state.chunks.for_each(|chunk| {
+        if chunk.place() == Place::Host && !chunk.is_managed() {
+            let (device, at) = (chunk.device(), chunk.address());
+            let size = Size(chunk.bytes());
+            log!(Error, "device {device}: {size} at {at:#x} cannot come back to the card: {why}");
+        }
+    });
 }

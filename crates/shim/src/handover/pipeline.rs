@@ -9,7 +9,7 @@
 
 use divvy_driver_api::types::{CUdevice, CUevent, CUresult, CUstream};
 
-use super::context::with_stream;
+use super::context::{Failure, with_stream};
 use crate::residence::chunks::{Chunk, Place};
 use crate::residence::state::State;
 use crate::sys::driver::{self, again};
@@ -72,16 +72,17 @@ impl<'a> Ring<'a> {
 
 /// Runs `begin` for every chunk of the device at `place`, until something fails, and `end` with the outcome of its copy for
 /// each that has begun. Bytes of those that have ended well, and whether nothing failed.
-pub(super) fn through<'s>(
-    state: &'s State,
+pub(super) fn through(
+    state: &'static State,
     (device, place): (CUdevice, Place),
-    mut begin: impl FnMut(&'s Chunk, CUstream) -> Result<Step, CUresult>,
+    mut begin: impl FnMut(&'static Chunk, CUstream) -> Result<Step, CUresult>,
     mut end: impl FnMut(&Chunk, Result<(), CUresult>) -> Result<(), CUresult>,
-) -> (u64, Result<(), CUresult>) {
+) -> (u64, Result<(), Failure>) {
     let mut bytes = 0_u64;
-    let result = with_stream(device, |stream| {
-        let mut ring = Ring { places: [const { None::<OnItsWay<'s>> }; DEPTH], next: 0 };
-        let mut finish_oldest = |ring: &mut Ring<'s>| -> Result<(), CUresult> {
+    // What is away must come back, whatever context has gone.
+    let result = with_stream(state, (device, place == Place::Host), |stream| {
+        let mut ring = Ring { places: [const { None::<OnItsWay<'static>> }; DEPTH], next: 0 };
+        let mut finish_oldest = |ring: &mut Ring<'static>| -> Result<(), CUresult> {
             let oldest = ring.oldest().and_then(Option::take);
             let Some(OnItsWay { chunk, event }) = oldest else { return Ok(()) };
             let ended = end(chunk, end_of_copy(event, stream));
@@ -90,7 +91,7 @@ pub(super) fn through<'s>(
             }
             ended
         };
-        let mut one = |ring: &mut Ring<'s>, chunk: &'s Chunk| -> Result<(), CUresult> {
+        let mut one = |ring: &mut Ring<'static>, chunk: &'static Chunk| -> Result<(), CUresult> {
             if ring.is_full() {
                 finish_oldest(ring)?;
             }

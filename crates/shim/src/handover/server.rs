@@ -63,17 +63,22 @@ fn run() {
         state.server.store(now, SeqCst);
         wake(&state.server);
     };
-    match tenant.listen() {
-        Err(errno) => log!(Error, "no memory can be shared with other processes: socket: {errno}"),
-        Ok(mut listener) => {
-            said(LISTENS);
-            while let Some((kept, peer)) = listener.accept() {
-                beside_captures(|| hand_out(&peer));
-                listener = kept;
+    loop {
+        match tenant.listen() {
+            Err(errno) => {
+                log!(Error, "no memory can be shared with other processes: socket: {errno}");
+                return said(NONE);
+            }
+            Ok(mut listener) => {
+                said(LISTENS);
+                while let Some((kept, peer)) = listener.accept() {
+                    beside_captures(|| hand_out(&peer));
+                    listener = kept;
+                }
+                // The program has closed what it did not open; what it has exported is asked for all the same.
             }
         }
     }
-    said(NONE);
 }
 
 /// Hands out the descriptors of what `peer` asks for: one for each chunk, with its bytes and how many follow. Where it may have

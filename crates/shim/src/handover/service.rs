@@ -1,12 +1,26 @@
 //! The service: a thread that keeps memory where the owner wants it, and lets calls in while it is there.
 //!
-//! While everything may be on the card and is, the door is open, and the thread sleeps until the orders change. Else it
-//! closes the door, lets work end, and moves what is to move; it opens again once all is back that the program has.
-//! Promises: it sleeps in the kernel while there is nothing to do; it runs in no forked child, which gets one of its own
-//! at its first block.
+//! ```text
+//!                        more is there than may be
+//!       Open ------------------------------------------> (the door closes, work ends)
+//!        ^ ^    not in time: calls go on for a while           |              |
+//!        | +---------------------------------------------------+              v
+//!        |                all is back that the program has                 Closed
+//!        +-------------------------------------------------------------------+ |
+//!                                        the driver will not give it back    | |
+//!                                                                   Lost <---+-+
+//! ```
+//!
+//! Open: everything may be on the card and is; the thread sleeps until the orders change. Closed: memory moves, or is
+//! away. Lost: bytes on the host cannot come back, though contexts answer that may use them; each call that may is told
+//! so from then on, and none reaches the driver. Where the contexts themselves are broken the driver tells them.
+//!
+//! Promises: it runs as long as the process; it sleeps in the kernel while there is nothing to do; it runs in no forked
+//! child, which gets one of its own at its first block. The door opens onto no memory that is away and may be used.
 
 use core::sync::atomic::Ordering::SeqCst;
 
+use divvy_abi::usage::Stays;
 use divvy_page::Tenant;
 
 use super::aim::{Aim, Wish};
@@ -28,6 +42,8 @@ const ON_CARD_NS: u64 = 1_000_000_000;
 const AWAY_NS: u64 = 20_000_000;
 /// Between two attempts to get room on the card, at first and at last.
 const RETRY_NS: [u64; 2] = [500_000, 20_000_000];
+/// So long a driver that refuses for another reason than room is asked again.
+const REFUSALS_NS: u64 = 10_000_000_000;
 
 /// Starts the thread, if it was not started yet.
 pub(super) fn ensure(state: &'static State) {
@@ -47,13 +63,29 @@ fn run() {
         state,
         tenant,
         wish: Wish::before(tenant),
-        is_closed: false,
+        phase: Phase::Open,
         waits_from_ns: 0,
+        refused_from_ns: 0,
         patience_ns: PATIENCE_NS[0],
         retry_ns: RETRY_NS[0],
     };
     // Calls of it may be long: captures begin beside them, and are not disturbed.
-    beside_captures(|| while service.step() {});
+    beside_captures(|| {
+        loop {
+            service.step();
+        }
+    });
+}
+
+/// Where the service is between two steps.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// Calls go on.
+    Open,
+    /// The door is closed, and work that was submitted before has ended.
+    Closed,
+    /// Calls are refused.
+    Lost,
 }
 
 /// The thread's own state.
@@ -61,29 +93,34 @@ struct Service {
     state: &'static State,
     tenant: &'static Tenant,
     wish: Wish,
-    /// The door is closed, and work that was submitted before has ended.
-    is_closed: bool,
+    phase: Phase,
     /// Since when a call waits at the closed door; 0 for none.
     waits_from_ns: u64,
+    /// Since when the driver refuses to give memory back for another reason than room; 0 for not.
+    refused_from_ns: u64,
     patience_ns: u64,
     retry_ns: u64,
 }
 
 impl Service {
-    /// One look at what is wanted, and what follows from it; false if memory is lost for good.
-    fn step(&mut self) -> bool {
+    /// One look at what is wanted, and what follows from it.
+    fn step(&mut self) {
         // Read before what is looked at: a change in between is not slept through.
         let number = self.tenant.orders();
         let aim = Aim::now(self.state, self.tenant, &self.wish);
-        if !self.is_closed {
-            self.step_open(&aim, number);
-            return true;
+        match self.phase {
+            Phase::Open => self.step_open(&aim, number),
+            Phase::Closed => self.step_closed(&aim, number),
+            Phase::Lost => self.sleep(number, ON_CARD_NS),
         }
+    }
+
+    fn step_closed(&mut self, aim: &Aim<'_>, number: u32) {
         let state = self.state;
         self.note_waiting();
         movement::tell(aim.is_to_move(), self.waits_from_ns);
         strays::send_home(state);
-        let left = movement::leave(state, &aim);
+        let left = movement::leave(state, aim);
         // A call that wants memory back ends the wish, once it was fulfilled.
         // The owner's orders may have brought that about while it rested.
         let is_gone = !Aim::devices().any(|device| state.chunks.staying_bytes(device) > 0);
@@ -92,83 +129,118 @@ impl Service {
             && let Some(wish) = self.wish.standing(self.tenant)
         {
             self.wish.fulfil(wish);
-            return true;
+            return;
         }
-        let moved = match left {
-            Moved::All => movement::come_back(state, &aim),
-            left => left,
-        };
-        if left == Moved::Waits {
+        // It stays on the card, where calls find it.
+        if left != Moved::All {
+            movement::tell_stays(left.stays());
             movement::tell_stayed(state);
             self.wish.rest(REST.saturating_mul(self.patience_ns));
+        } else if is_gone {
+            movement::tell_stays(Stays::Not);
         }
-        match moved {
-            Moved::Lost => {
-                // The program's next call tells it more: of a context that is broken, or of a process that ends.
-                log!(Info, "memory cannot leave the card any more, or come back to it");
-                self.open();
-                return false;
+        let moved = match left {
+            Moved::All => movement::come_back(state, aim),
+            _ => Moved::Waits,
+        };
+        let is_refused = moved == Moved::Refused;
+        let is_back = moved == Moved::Dead || moved == Moved::All && !aim.is_any_in_need();
+        if moved == Moved::Dead && aim.is_open() {
+            movement::tell_lost(state, "its contexts are broken");
+        }
+        match (is_refused, self.refused_from_ns) {
+            (false, _) => self.refused_from_ns = 0,
+            (true, 0) => self.refused_from_ns = clock::now_ns(),
+            (true, from_ns) if clock::now_ns().saturating_sub(from_ns) >= REFUSALS_NS => {
+                return self.lose();
             }
-            // Copies that are not kept go before it sleeps.
-            Moved::All if aim.is_open() && !aim.is_any_in_need() => self.open(),
-            _ => self.sleep_closed(&aim, number, moved),
+            (true, _) => {}
         }
-        true
+        match is_back && aim.is_open() {
+            // Copies that are not kept go before it sleeps.
+            true => self.open(),
+            false => self.sleep_closed(aim, number, moved),
+        }
     }
 
     /// Lets calls go on, or closes the door and waits for work to end.
     fn step_open(&mut self, aim: &Aim<'_>, number: u32) {
         if aim.is_open() {
             self.patience_ns = PATIENCE_NS[0];
+            if self.wish.standing(self.tenant).is_none() {
+                movement::tell_stays(Stays::Not);
+            }
             if GATES.captures() || !movement::prepare(self.state, aim) {
                 movement::drop_copies(self.state, aim);
-                movement::tell_free();
-                let until_ns = clock::now_ns().saturating_add(ON_CARD_NS);
-                self.tenant.wait_orders(number, until_ns);
+                movement::tell_free(self.state);
+                self.sleep(number, ON_CARD_NS);
             }
             return;
         }
         // While a stream captures, nobody is held back.
         if GATES.captures() {
+            movement::tell_stays(Stays::Capture);
             sleep_ns(CAPTURE_NS);
             return;
         }
-        self.is_closed = self.close();
         let [first_ns, longest_ns] = PATIENCE_NS;
-        if self.is_closed {
-            (self.patience_ns, self.retry_ns) = (first_ns, RETRY_NS[0]);
-            return;
+        match self.close() {
+            Stays::Not => {
+                self.phase = Phase::Closed;
+                (self.patience_ns, self.retry_ns) = (first_ns, RETRY_NS[0]);
+            }
+            stays => {
+                movement::tell_stays(stays);
+                let rest_ns = REST.saturating_mul(self.patience_ns);
+                clock::sleep_until(clock::now_ns().saturating_add(rest_ns));
+                self.patience_ns = self.patience_ns.saturating_mul(2).min(longest_ns);
+            }
         }
-        clock::sleep_until(clock::now_ns().saturating_add(REST.saturating_mul(self.patience_ns)));
-        self.patience_ns = self.patience_ns.saturating_mul(2).min(longest_ns);
     }
 
-    /// Closes the door, if calls and work that are under way end in time.
-    fn close(&self) -> bool {
+    /// Closes the door, if calls and work that are under way end in time; else why not.
+    fn close(&self) -> Stays {
         let deadline_ns = clock::now_ns().saturating_add(self.patience_ns);
         if !self.state.door.close(self.patience_ns) {
-            return false;
+            return Stays::Calls;
         }
-        // A capture that begins goes in by the door.
-        let is_shut = !GATES.captures() && movement::is_drained(deadline_ns);
-        if !is_shut {
-            self.state.door.open();
-        }
-        is_shut
+        let stays = if GATES.captures() {
+            // One that begins goes in by the door.
+            Stays::Capture
+        } else if movement::is_drained(self.state, deadline_ns) && self.state.door.shut() {
+            return Stays::Not;
+        } else {
+            Stays::Work
+        };
+        self.state.door.open();
+        stays
     }
 
     fn open(&mut self) {
-        (self.is_closed, self.waits_from_ns) = (false, 0);
+        (self.phase, self.waits_from_ns) = (Phase::Open, 0);
         // The driver may fetch from here on what is away.
         self.state.chunks.note_strays();
         movement::tell(false, 0);
         self.state.door.open();
     }
 
+    /// The driver does not give memory back: no call that may use it reaches it again.
+    fn lose(&mut self) {
+        movement::tell_lost(self.state, "the driver refuses it");
+        (self.phase, self.waits_from_ns) = (Phase::Lost, 0);
+        movement::tell(false, 0);
+        self.state.door.refuse();
+    }
+
     fn note_waiting(&mut self) {
         if self.waits_from_ns == 0 && self.state.door.is_wanted() {
             self.waits_from_ns = clock::now_ns();
         }
+    }
+
+    /// Sleeps for `ns` at most, unless the orders are no longer those of `number`.
+    fn sleep(&self, number: u32, ns: u64) {
+        self.tenant.wait_orders(number, clock::now_ns().saturating_add(ns));
     }
 
     /// Sleeps until there may be something to do: the orders change, a call wants in, or there may be room.
@@ -179,13 +251,12 @@ impl Service {
         if !aim.is_to_move() {
             movement::drop_copies(self.state, aim);
         }
-        if self.waits_from_ns == 0 && (aim.wish.is_some() || moved != Moved::Waits) {
+        if self.waits_from_ns == 0 && (aim.wish.is_some() || moved < Moved::Waits) {
             self.state.door.await_wanted(AWAY_NS);
             self.retry_ns = first_ns;
             return;
         }
-        let until_ns = clock::now_ns().saturating_add(self.retry_ns);
-        self.tenant.wait_orders(number, until_ns);
+        self.sleep(number, self.retry_ns);
         self.retry_ns = match self.tenant.orders() == number {
             true => self.retry_ns.saturating_mul(2).min(longest_ns),
             false => first_ns,

@@ -12,12 +12,12 @@ use crate::residence::state::State;
 use crate::sys::log;
 
 /// Has it go. The door is closed, and work has ended.
-pub(super) fn send_home(state: &State) {
+pub(super) fn send_home(state: &'static State) {
     if !state.chunks.take_strays() {
         return;
     }
     for device in Aim::devices().filter(|device| state.chunks.managed_bytes(*device) > 0) {
-        let sent = with_stream(device, |stream| {
+        let sent = with_stream(state, (device, false), |stream| {
             let mut result: Result<(), CUresult> = Ok(());
             state.chunks.for_each(|chunk| {
                 let is_away = chunk.device() == device && chunk.place() == Place::Host;
@@ -27,9 +27,9 @@ pub(super) fn send_home(state: &State) {
             });
             result
         });
-        if let Err(code) = sent {
+        if let Err(failure) = sent {
             // It stays where it is, and makes room where the driver needs some.
-            log!(Info, "managed memory of device {device} stays there: error {}", code.0);
+            log!(Info, "managed memory of device {device} stays there: error {}", failure.number());
         }
     }
 }

@@ -7,9 +7,9 @@
 //! before may use it, which is what the driver promises too. Does not ask for a limit.
 
 use core::sync::atomic::AtomicU64;
-use core::sync::atomic::Ordering::{Relaxed, SeqCst};
+use core::sync::atomic::Ordering::Relaxed;
 
-use divvy_driver_api::types::{CUcontext, CUdevice, CUresult};
+use divvy_driver_api::types::{CUdevice, CUresult};
 use divvy_policy::charge::{self, whole_granules};
 use divvy_policy::slab::MAX_BYTES;
 
@@ -19,7 +19,6 @@ use super::state::{self, State};
 use super::{exports, imports};
 use crate::sys::driver;
 use crate::sys::map::Map;
-use crate::tenant::context::ANY_GREEN;
 
 /// Blocks from so many bytes on have chunks of their own.
 const OWN_BYTES: u64 = 32 << 20;
@@ -250,20 +249,6 @@ pub(crate) fn block(address: u64) -> Option<Block> {
     };
     let [number, bytes] = BLOCKS.get(base)?;
     (address < base.saturating_add(bytes)).then_some(Block { base, bytes, number })
-}
-
-/// Waits until all work of a context has ended. `held` keeps captures out, and is dropped as soon as they may begin.
-///
-/// # Errors
-/// The driver's, of that work.
-pub(crate) fn await_work<H>(context: CUcontext, held: H) -> Result<(), CUresult> {
-    driver::within(context, || match ANY_GREEN.load(SeqCst) {
-        true => {
-            let _held = held;
-            driver::ctx_wait()
-        }
-        false => driver::ctx_await(context, held),
-    })
 }
 
 /// Frees the block that starts at `address`, which no work uses any more.

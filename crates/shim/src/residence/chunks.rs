@@ -260,7 +260,8 @@ impl Chunks {
         }
         let bytes = copy.bytes() as u64;
         match again(|| driver::host_unregister(copy.address())) {
-            Ok(()) => drop(copy),
+            // Where the context that registered it has ended the driver has let go.
+            Ok(()) | Err(CUresult::CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED) => drop(copy),
             Err(_) => core::mem::forget(copy),
         }
         self.change_copies(device, |sum| sum.saturating_sub(bytes));

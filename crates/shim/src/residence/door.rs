@@ -5,12 +5,24 @@
 //! launch behind an unmap, which would end the program's context, cannot happen. A thread that finds the door closed goes
 //! back, says that it wants in, and sleeps until it is open.
 //!
+//! ```text
+//!            close                shut
+//!   OPEN ------------> CLOSING ------------> CLOSED
+//!    ^ ^  open, or a     |                    |   | a call wants in
+//!    | |  call, in the   |                    |   v
+//!    | +--closer's stead-+          open      |  WANTED
+//!    +----------------------------------------+---+
+//! ```
+//!
+//! While it is CLOSING nothing is away yet: a call that finds the closer behind its time opens in its stead, so that
+//! no call waits for a closer that the driver keeps. The closer learns of it from [`Door::shut`].
+//!
 //! Promises: a call costs two additions to a line that few threads share, where the process has memory that may leave
 //! the card, and one load otherwise; a closer waits no longer than it says. Calls that are inside may go in
-//! again only while nobody closes: no call does.
+//! again only while the door is open: no call does.
 
-use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::SeqCst;
+use core::sync::atomic::{AtomicU32, AtomicU64};
 
 use zerocopy::FromZeros;
 
@@ -28,6 +40,12 @@ const OPEN: u32 = 0;
 const CLOSED: u32 = 1;
 /// It is closed, and a thread has been turned back since.
 const WANTED: u32 = 2;
+/// Calls are turned back, and what is under way is waited for; nothing is away.
+const CLOSING: u32 = 3;
+/// Calls may go in, and are refused there.
+const REFUSING: u32 = 4;
+/// So much longer than its patience a closer may take until calls open the door in its stead.
+const LATE_NS: u64 = 100_000_000;
 
 /// Calls inside that threads of one stripe make.
 #[derive(FromZeros)]
@@ -37,8 +55,10 @@ struct Stripe(AtomicU32);
 /// The door; open at first.
 #[derive(FromZeros)]
 pub(crate) struct Door {
-    /// [`OPEN`], [`CLOSED`] or [`WANTED`]; threads and the service sleep on it.
+    /// [`OPEN`], [`CLOSING`], [`CLOSED`], [`WANTED`] or [`REFUSING`]; threads and the service sleep on it.
     state: AtomicU32,
+    /// When calls open it in the stead of who closes.
+    opens_ns: AtomicU64,
     inside: [Stripe; STRIPES],
 }
 
@@ -69,22 +89,41 @@ impl Door {
         loop {
             stripe.fetch_add(1, SeqCst);
             let inside = Inside(Some(stripe));
-            if self.state.load(SeqCst) == OPEN {
+            let state = self.state.load(SeqCst);
+            if matches!(state, OPEN | REFUSING) {
                 return inside;
             }
             drop(inside);
-            // Of a door that was opened meanwhile nothing is wanted.
-            if self.state.compare_exchange(CLOSED, WANTED, SeqCst, SeqCst).is_ok() {
-                wake(&self.state);
-            }
-            wait(&self.state, WANTED, ASK_AGAIN_NS);
+            let asleep_on = match state {
+                CLOSING if clock::now_ns() >= self.opens_ns.load(SeqCst) => {
+                    self.turn(CLOSING, OPEN);
+                    continue;
+                }
+                CLOSING => CLOSING,
+                // Of a door that was opened meanwhile nothing is wanted.
+                _ => {
+                    self.turn(CLOSED, WANTED);
+                    WANTED
+                }
+            };
+            wait(&self.state, asleep_on, ASK_AGAIN_NS);
         }
     }
 
-    /// Closes it; false, and it is open again, if calls are inside after `patience_ns`.
+    /// Changes its state, where it is `from`, and wakes those who sleep on it.
+    fn turn(&self, from: u32, to: u32) -> bool {
+        let is_turned = self.state.compare_exchange(from, to, SeqCst, SeqCst).is_ok();
+        if is_turned {
+            wake(&self.state);
+        }
+        is_turned
+    }
+
+    /// Begins to close it; false, and it is open again, if calls are inside after `patience_ns`.
     pub(crate) fn close(&self, patience_ns: u64) -> bool {
         let deadline_ns = clock::now_ns().saturating_add(patience_ns);
-        self.state.store(CLOSED, SeqCst);
+        self.opens_ns.store(deadline_ns.saturating_add(LATE_NS), SeqCst);
+        self.state.store(CLOSING, SeqCst);
         while self.inside.iter().any(|Stripe(count)| count.load(SeqCst) != 0) {
             if clock::now_ns() >= deadline_ns {
                 self.open();
@@ -95,10 +134,26 @@ impl Door {
         true
     }
 
+    /// It is closed, work that was under way has ended; false where a call has opened it meanwhile.
+    pub(crate) fn shut(&self) -> bool {
+        self.turn(CLOSING, CLOSED)
+    }
+
     /// Opens it, and wakes those who wait.
     pub(crate) fn open(&self) {
         self.state.store(OPEN, SeqCst);
         wake(&self.state);
+    }
+
+    /// Opens it for calls that are refused: [`Door::refuses`].
+    pub(crate) fn refuse(&self) {
+        self.state.store(REFUSING, SeqCst);
+        wake(&self.state);
+    }
+
+    /// Whether calls that may touch memory are not to reach the driver.
+    pub(crate) fn refuses(&self) -> bool {
+        self.state.load(SeqCst) == REFUSING
     }
 
     /// Whether a thread has been turned back since it was closed.

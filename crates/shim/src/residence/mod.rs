@@ -25,3 +25,4 @@ mod peers;
 mod slabs;
 pub(crate) mod state;
 mod sums;
+pub(crate) mod work;

@@ -1,6 +1,7 @@
 //! The state of this process, none before its first block that may leave, and the way in for calls.
 
-use core::sync::atomic::AtomicU32;
+use core::sync::atomic::Ordering::SeqCst;
+use core::sync::atomic::{AtomicU32, AtomicU64};
 
 use divvy_abi::MAX_DEVICES;
 use divvy_driver_api::types::CUresult;
@@ -9,7 +10,10 @@ use zerocopy::FromZeros;
 use super::chunks::Chunks;
 use super::door::{Door, Inside};
 use super::slabs::Slabs;
+use crate::sys::sleep_ns;
 use crate::sys::wiped::Wiped;
+use crate::tenant;
+use crate::tenant::context::CONTEXTS;
 
 /// The state of this process.
 #[derive(FromZeros)]
@@ -21,6 +25,10 @@ pub(crate) struct State {
     pub(crate) asker: AtomicU32,
     /// The backing that was chosen for each device.
     pub(super) backings: [AtomicU32; MAX_DEVICES],
+    /// Calls under way that may end a context.
+    ending: AtomicU32,
+    /// The context in which the library's own thread is; 0 for none.
+    at_context: AtomicU64,
     /// Not 0 once the service thread was started.
     pub(crate) service: AtomicU32,
     /// Whether a thread hands out descriptors of memory that was exported: of [`crate::handover::server`].
@@ -49,14 +57,72 @@ pub(crate) fn enter() -> Inside {
     }
 }
 
+/// Answer to a call that may touch memory which cannot come back: the driver's own where nothing lies at an address, after
+/// which it answers to no other call.
+pub(crate) const LOST: CUresult = CUresult::CUDA_ERROR_ILLEGAL_ADDRESS;
+
+/// Whether calls that may touch memory are to be answered with [`LOST`].
+#[inline]
+pub(crate) fn is_lost() -> bool {
+    get().is_some_and(|state| state.door.refuses())
+}
+
 /// Makes `call` from inside.
 pub(crate) fn inside(call: impl FnOnce() -> CUresult) -> CUresult {
     let _inside = enter();
-    call()
+    if is_lost() { LOST } else { call() }
 }
 
 /// Goes in; none where no memory may leave.
 #[inline]
 pub(crate) fn enter_if_any() -> Option<Inside> {
     get().map(|state| state.door.pass())
+}
+
+/// Between two looks whether the library's own thread has left a context.
+const LOOK_NS: u32 = 20_000;
+
+/// A call that may end a context, until dropped.
+#[must_use = "the context may be used again when this is dropped"]
+pub(crate) struct Ending(Option<(&'static State, Inside)>);
+
+/// Goes in, for a call that may end the context with this handle: neither does memory move in it meanwhile, nor is the
+/// library's own thread there. That is there for moments, or for work that the driver would wait for too.
+pub(crate) fn enter_to_end(context: u64) -> Ending {
+    let state = tenant::oversubscribed().and_then(|_| make());
+    Ending(state.map(|state| {
+        let inside = state.door.pass();
+        state.ending.fetch_add(1, SeqCst);
+        while state.at_context.load(SeqCst) == context {
+            sleep_ns(LOOK_NS);
+        }
+        (state, inside)
+    }))
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        if let Some((state, _)) = &self.0 {
+            state.ending.fetch_sub(1, SeqCst);
+        }
+    }
+}
+
+/// The library's own thread in a context, which does not end before this is dropped.
+pub(crate) struct AtContext(&'static State);
+
+impl State {
+    /// Comes to a context; none where it has ended, or any is about to.
+    pub(crate) fn come_to(&'static self, context: u64) -> Option<AtContext> {
+        // Said before the look: a call that may end it meanwhile sees it, or is seen here.
+        self.at_context.store(context, SeqCst);
+        let here = AtContext(self);
+        (self.ending.load(SeqCst) == 0 && CONTEXTS.get(context).is_some()).then_some(here)
+    }
+}
+
+impl Drop for AtContext {
+    fn drop(&mut self) {
+        self.0.at_context.store(0, SeqCst);
+    }
 }

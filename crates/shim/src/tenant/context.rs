@@ -4,17 +4,60 @@
 //! Promises: a record tells its context from an earlier one of the same handle. Does not charge, and
 //! does not know when a context begins or ends.
 
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
+use core::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
 use divvy_driver_api::types::CUdevice;
 
-use crate::sys::map::Map;
+use crate::sys::map::{Map, Pair};
 
 /// Charged contexts by handle.
 pub(crate) static CONTEXTS: Map = Map::new(2);
 
-/// Whether the process has made a green context, whose work the primary one's events are not behind.
-pub(crate) static ANY_GREEN: AtomicBool = AtomicBool::new(false);
+/// Green contexts by handle: device and 1. The primary one's events are not behind their work.
+pub(crate) static GREENS: Map = Map::new(3);
+
+/// Handles that are looked at in turn: no map's lock is held while the driver is called.
+pub(crate) struct Handles {
+    all: [u64; MOST],
+    count: usize,
+}
+
+/// The most contexts of a device that are looked at.
+const MOST: usize = 512;
+
+impl Handles {
+    /// Those of `map` that are chosen; none where there are too many.
+    fn of(map: &Map, choose: impl Fn(u64, Pair) -> bool) -> Option<Self> {
+        let mut found = Self { all: [0; MOST], count: 0 };
+        map.for_each(|handle, words| {
+            if choose(handle, words) {
+                if let Some(place) = found.all.get_mut(found.count) {
+                    *place = handle;
+                }
+                found.count = found.count.saturating_add(1);
+            }
+        });
+        (found.count <= MOST).then_some(found)
+    }
+
+    /// Each of them.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = u64> {
+        self.all.iter().take(self.count).copied()
+    }
+
+    /// The contexts on a device, views through green ones apart.
+    pub(crate) fn contexts(device: CUdevice) -> Option<Self> {
+        Self::of(&CONTEXTS, |_, words| {
+            let record = Record::unpack(words);
+            record.ordinal == device && !record.green
+        })
+    }
+
+    /// The green contexts on a device.
+    pub(crate) fn greens(device: CUdevice) -> Option<Self> {
+        Self::of(&GREENS, |_, [ordinal, _]| ordinal == u64::from(device.cast_unsigned()))
+    }
+}
 
 /// Record of a context.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

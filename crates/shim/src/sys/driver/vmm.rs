@@ -6,7 +6,7 @@ use divvy_driver_api::types::*;
 use divvy_page::kernel::Descriptor;
 
 use super::call::ask;
-use super::event::{ctx_record_event, event_create, event_wait};
+use super::event::{ctx_record_event, event_create, event_record};
 use super::memory::mem_release;
 
 /// Takes addresses of the device, a multiple of `align_bytes`.
@@ -166,20 +166,43 @@ pub(crate) fn event_destroy(event: CUevent) -> Result<(), CUresult> {
     ask!(cuEventDestroy_v2(event))
 }
 
-/// Waits until the work of `context`, which is current, has ended, that of green contexts apart: by an event behind it,
-/// before which no capture may begin: `held` is dropped when it is recorded. A driver (580) that synchronises a context while other threads destroy pools never returns, as measured without this library.
-pub(crate) fn ctx_await<H>(context: CUcontext, held: H) -> Result<(), CUresult> {
+/// An event behind all work that `context`, which is current, and its `greens` have been given. It breaks captures of
+/// theirs.
+///
+/// # Errors
+/// The driver's: not found of one before 12.5.
+pub(crate) fn event_behind(
+    context: CUcontext,
+    greens: impl Iterator<Item = u64>,
+) -> Result<CUevent, CUresult> {
     let event = event_create()?;
-    let waited = match ctx_record_event(context, event) {
-        // Drivers before 12.5.
-        Err(CUresult::CUDA_ERROR_NOT_FOUND) => ctx_wait(),
-        recorded => {
-            drop(held);
-            recorded.and_then(|()| event_wait(event))
+    let recorded = ctx_record_event(context, event).and_then(|()| {
+        // Of a stream that waits for all of them in turn.
+        let mut stream = None;
+        for green in greens {
+            let on = stream.map_or_else(stream_create, Ok)?;
+            if stream.replace(on).is_none() {
+                stream_wait_event(on, event)?;
+            }
+            let green = CUgreenCtx(core::ptr::with_exposed_provenance_mut(green as usize));
+            ask!(cuGreenCtxRecordEvent(green, event))?;
+            stream_wait_event(on, event)?;
         }
-    };
-    let _ = event_destroy(event);
-    waited
+        if let Some(stream) = stream {
+            event_record(event, stream, false)?;
+            stream_destroy(stream)?;
+        }
+        Ok(())
+    });
+    if let Err(code) = recorded {
+        let _ = event_destroy(event);
+        return Err(code);
+    }
+    Ok(event)
+}
+
+fn stream_wait_event(stream: CUstream, event: CUevent) -> Result<(), CUresult> {
+    ask!(cuStreamWaitEvent(stream, event, 0))
 }
 
 /// Waits until the current context's work has ended, and with the primary one that of green contexts.
