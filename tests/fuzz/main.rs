@@ -4,6 +4,8 @@
 //! bytes changed, and words of the grammar put together at random; a failure prints the smallest
 //! input found. Searching long and by coverage is cargo-fuzz's business (`fuzz/README.md`).
 
+#[path = "../../fuzz/bodies/cluster.rs"]
+mod cluster;
 #[path = "../../fuzz/bodies/files.rs"]
 mod files;
 #[path = "../../fuzz/bodies/frame.rs"]
@@ -247,6 +249,14 @@ fn frames_of_any_bytes_are_answered_or_refused() {
         bytes.collect::<Vec<u8>>()
     });
     drive(TEXTS, frames, run);
+}
+
+#[test]
+fn objects_of_a_cluster_stop_nothing() {
+    let run = |bytes: &Vec<u8>| cluster::run(bytes);
+    seeds("cluster").iter().for_each(run);
+    drive(TEXTS / 5, changed(seeds("cluster")), run);
+    drive(FILES, vec(any::<u8>(), 0..256), run);
 }
 
 #[test]

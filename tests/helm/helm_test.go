@@ -234,7 +234,7 @@ func TestPodsAreSetUp(t *testing.T) {
 			[]string{
 				"args:[--kubelet-root=/data/kubelet --pod-resources=/data/kubelet/pod-resources/kubelet.sock --memory-percent=150]",
 				"agent --ready --kubelet-root=/data/kubelet --memory-percent=150]", "agent --alive --kubelet-root=/data/kubelet --memory-percent=150]",
-				"path:/data/kubelet/plugins_registry", "mountPath:/data/kubelet/plugins ",
+				"path:/data/kubelet/plugins_registry", "mountPath:/data/kubelet/plugins/gpu.divvy.dev ",
 				"path:/data/kubelet/pod-resources", "tolerations:[map[key:team operator:Exists]]",
 			},
 		},

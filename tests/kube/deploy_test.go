@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 
@@ -169,8 +170,19 @@ func ownNodeOnly(t *testing.T, plane *Plane) {
 		}
 		return "", nil
 	})
-	if err := create(slice("own-a", "own-1", driver)); err != nil {
+	name := "own-1-" + driver + "-0"
+	if err := create(slice(name, "own-1", driver)); err != nil {
 		t.Errorf("its own slice: %v", err)
+	}
+	hijack := slice("own-1-"+driver+"-1", "own-1", driver)
+	hijack.Spec.Pool.Name = "own-2"
+	refused("another's pool", "may not write slices of the pool own-2", create(hijack))
+	refused("another name", "0 to 7 alone", create(slice("own-a", "own-1", driver)))
+	refused("a ninth", "0 to 7 alone", create(slice("own-1-"+driver+"-8", "own-1", driver)))
+	// One that an older policy let through is taken away.
+	check[*dra.ResourceSlice](t)(plane.ResourceV1().ResourceSlices().Create(plane.Context, hijack, meta.CreateOptions{}))
+	if err := slices.Delete(plane.Context, hijack.Name, meta.DeleteOptions{}); err != nil {
+		t.Errorf("to mend: %v", err)
 	}
 	refused("another's node", "may not write slices of others", create(slice("own-b", "own-2", driver)))
 	refused("another's driver", "gpu.divvy.dev alone", create(slice("own-c", "own-1", "gpu.example.com")))
@@ -180,7 +192,7 @@ func ownNodeOnly(t *testing.T, plane *Plane) {
 	patch := []byte(`{"metadata": {"labels": {"mine": "now"}}}`)
 	_, err := slices.Patch(plane.Context, "own-2-"+driver, types.MergePatchType, patch, meta.PatchOptions{})
 	refused("another's change", "may not write slices of others", err)
-	if err := slices.Delete(plane.Context, "own-a", meta.DeleteOptions{}); err != nil {
+	if err := slices.Delete(plane.Context, name, meta.DeleteOptions{}); err != nil {
 		t.Errorf("its own deletion: %v", err)
 	}
 	nowhere := plane.agentOf(t, "").ResourceV1().ResourceSlices()
@@ -282,5 +294,32 @@ func (plane *Plane) unprivileged(t *testing.T, name string) *apps.DaemonSet {
 	if len(added) != 1 || added["daemon"] != " DAC_OVERRIDE FOWNER" {
 		t.Errorf("capabilities beyond none: %v", added)
 	}
+	oneToken(t, spec)
 	return set
+}
+
+// oneToken: of a pod's containers the first that runs has the account's token, and no other.
+func oneToken(t *testing.T, spec core.PodSpec) {
+	t.Helper()
+	if spec.AutomountServiceAccountToken == nil || *spec.AutomountServiceAccountToken {
+		t.Errorf("the token is in each container")
+	}
+	tokens := map[string]bool{}
+	for _, volume := range spec.Volumes {
+		if volume.Projected != nil {
+			tokens[volume.Name] = true
+		}
+		if host := volume.HostPath; host != nil && slices.Contains([]string{"/var/lib/kubelet/plugins", "/var/lib/kubelet/plugins_registry"}, host.Path) {
+			t.Errorf("all of %s is mounted", host.Path)
+		}
+	}
+	for at, container := range append(spec.Containers, spec.InitContainers...) {
+		has := false
+		for _, mount := range container.VolumeMounts {
+			has = has || tokens[mount.Name]
+		}
+		if has != (at == 0) {
+			t.Errorf("%s has a token: %v", container.Name, has)
+		}
+	}
 }

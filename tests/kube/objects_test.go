@@ -108,11 +108,11 @@ func card(name, uuid, memory string, slots int) dra.Device {
 		Capacity: map[dra.QualifiedName]dra.DeviceCapacity{
 			"memory": {Value: whole, RequestPolicy: &dra.CapacityRequestPolicy{
 				Default:    &whole,
-				ValidRange: &dra.CapacityRequestPolicyRange{Min: quantity("64Mi"), Step: quantity("1Mi"), Max: &whole},
+				ValidRange: &dra.CapacityRequestPolicyRange{Min: quantity("64Mi"), Max: &whole},
 			}},
 			"cores": {Value: resource.MustParse("100"), RequestPolicy: &dra.CapacityRequestPolicy{
 				Default:    quantity("100"),
-				ValidRange: &dra.CapacityRequestPolicyRange{Min: quantity("1"), Step: quantity("1")},
+				ValidRange: &dra.CapacityRequestPolicyRange{Min: quantity("1"), Max: quantity("100")},
 			}},
 			"slots": {Value: many, RequestPolicy: &dra.CapacityRequestPolicy{
 				Default:     quantity("1"),

@@ -250,7 +250,7 @@ func aboveNeedsARight(t *testing.T, plane *Plane) {
 	node.waitLimits(t, id, 8, 30)
 }
 
-// ownSizesOnly: an agent tells what has come of sizes of its node, and of those that no agent speaks for.
+// ownSizesOnly: an agent tells what has come of sizes of its node's claims; whose a claim is says its allocation, not who comes first.
 func ownSizesOnly(t *testing.T, plane *Plane) {
 	namespace := plane.namespace(t, "own-sizes")
 	sizes := plane.Dynamic.Resource(sharesizes).Namespace(namespace)
@@ -267,30 +267,35 @@ func ownSizesOnly(t *testing.T, plane *Plane) {
 		}
 	}
 	first, second, nowhere := of("own-sizes-1"), of("own-sizes-2"), of("")
+	const others = "may not tell of sizes of other nodes"
 	refused := func(what, words string, err error) {
 		t.Helper()
 		if err == nil || !strings.Contains(err.Error(), words) {
 			t.Errorf("%s: %v, not %q", what, err, words)
 		}
 	}
+	// Before there is a claim it is whose is first, which is worth nothing afterwards.
 	until(t, "the policy is in force", func() (string, error) {
-		if first("own-sizes-2") != nil {
-			return "", nil
+		if first("own-sizes-2") == nil {
+			return "it lets through", nil
 		}
-		_, err := sizes.Patch(plane.Context, "train", types.MergePatchType, []byte(`{"status": {"node": ""}}`), meta.PatchOptions{}, "status")
-		return "it lets through", err
+		return "", first("own-sizes-1")
 	})
-	refused("another's name", "may not tell of sizes of other nodes", first("own-sizes-2"))
+	refused("another's name", others, first("own-sizes-2"))
 	refused("a token without a node", "names no node", nowhere("own-sizes-1"))
-	if err := first("own-sizes-1"); err != nil {
-		t.Errorf("its own: %v", err)
-	}
-	refused("another's status", "may not tell of sizes of other nodes", second("own-sizes-2"))
-	refused("another's status, away", "may not tell of sizes of other nodes", second(""))
-	if err := first(""); err != nil {
+	plane.claimOn(t, namespace, "other", "own-sizes-1")
+	plane.claimOn(t, namespace, "train", "own-sizes-2")
+	until(t, "the claim's node takes it over", func() (string, error) { return "", second("own-sizes-2") })
+	until(t, "the claim is asked about", func() (string, error) {
+		if first("own-sizes-1") == nil {
+			return "it lets through", nil
+		}
+		return "", nil
+	})
+	refused("another's claim", "claim train was not allocated there", first("own-sizes-1"))
+	refused("another's status, away", others, first(""))
+	if err := second(""); err != nil {
 		t.Errorf("to let go: %v", err)
 	}
-	if err := second("own-sizes-2"); err != nil {
-		t.Errorf("what was let go: %v", err)
-	}
+	refused("what was let go", "claim train was not allocated there", first("own-sizes-1"))
 }

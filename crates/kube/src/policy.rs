@@ -35,10 +35,11 @@ pub(crate) fn ask(pod: &Node) -> Option<Ask> {
     let asks_for_a_part = containers.iter().any(|it| limits(it).iter().any(is_part));
     let one_container_asks =
         containers.iter().chain(init_containers).filter(|it| asks(it)).count() == 1;
-    let nothing_else_is_asked = containers.iter().all(is_plain);
+    let all = || containers.iter().chain(init_containers);
+    let nothing_else_is_asked = all().all(is_plain);
     let asking = containers.iter().find(|it| asks(it))?;
     let is_taken = asks_for_a_part && one_container_asks && nothing_else_is_asked && is_bare(pod);
-    if !is_taken || goes_around(spec, asking) {
+    if !is_taken || goes_around(spec, all()) {
         return None;
     }
     let amount = |name: &str| {
@@ -75,11 +76,11 @@ fn is_plain(container: &Node) -> bool {
         && !names.any(|name| name.starts_with(VARIABLE_PREFIX) || VARIABLES.contains(&name))
 }
 
-/// Whether a pod goes past the scheduler, which allocates claims, or its container sees every card.
-fn goes_around(spec: &Node, asking: &Node) -> bool {
+/// Whether a pod goes past the scheduler, which allocates claims, or one of its containers sees every card.
+fn goes_around<'a>(spec: &Node, mut containers: impl Iterator<Item = &'a Node>) -> bool {
     let node = spec.get("nodeName").and_then(Node::text);
-    let privileged = asking.at(&["securityContext", "privileged"]).and_then(Node::text);
-    node.is_some_and(|name| !name.is_empty()) || privileged == Some("true")
+    let privileged = |it: &Node| it.at(&["securityContext", "privileged"]).and_then(Node::text) == Some("true");
+    node.is_some_and(|name| !name.is_empty()) || containers.any(privileged)
 }
 
 /// Whether nothing of HAMi's is on the pod itself.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! quantity = digits [ "." digits ] [ suffix ]
-//! suffix   = m | k M G T P E | Ki Mi Gi Ti Pi Ei | e or E, digits
+//! suffix   = n u m | k M G T P E | Ki Mi Gi Ti Pi Ei | e or E, digits
 //! ```
 //!
 //! Promises: the value is exact, or an error in words; nothing is rounded, clamped or guessed. A number that YAML 1.1 and a
@@ -11,8 +11,10 @@
 use crate::yaml::{Node, Style};
 
 /// Suffixes and what they multiply by, as a factor and a divisor.
-const SUFFIXES: [(&str, u128, u128); 14] = [
+const SUFFIXES: [(&str, u128, u128); 16] = [
     ("", 1, 1),
+    ("n", 1, 1_000_000_000),
+    ("u", 1, 1_000_000),
     ("m", 1, 1_000),
     ("k", 1_000, 1),
     ("M", 1_000_000, 1),
@@ -32,6 +34,8 @@ const WRITTEN: [(&str, u32); 6] =
     [("Ei", 60), ("Pi", 50), ("Ti", 40), ("Gi", 30), ("Mi", 20), ("Ki", 10)];
 /// More digits than any quantity needs.
 const MOST_DIGITS: usize = 18;
+/// Digits of what the scheduler has counted, which are billionths perhaps.
+const MOST_COUNTED_DIGITS: usize = 28;
 
 /// The whole number that a value of a manifest stands for.
 ///
@@ -54,10 +58,20 @@ pub(crate) fn whole(node: &Node) -> Result<u64, &'static str> {
 /// # Errors
 /// As [`whole`].
 pub(crate) fn whole_text(text: &str) -> Result<u64, &'static str> {
-    let (value, over) = ratio(text)?;
+    let (value, over) = ratio(text, MOST_DIGITS)?;
     if value % over != 0 {
         return Err("is no whole number");
     }
+    u64::try_from(value / over).map_err(|_| "is more than can be counted")
+}
+
+/// The whole number that is in an amount which the scheduler has given, whose fraction is left: the parts of a card are never more
+/// than it has.
+///
+/// # Errors
+/// As [`whole`], but for what is no whole number.
+pub(crate) fn given(text: &str) -> Result<u64, &'static str> {
+    let (value, over) = ratio(text, MOST_COUNTED_DIGITS)?;
     u64::try_from(value / over).map_err(|_| "is more than can be counted")
 }
 
@@ -66,12 +80,12 @@ pub(crate) fn whole_text(text: &str) -> Result<u64, &'static str> {
 /// # Errors
 /// As [`whole`], but for what is rounded.
 pub(crate) fn thousandths(text: &str) -> Result<u128, &'static str> {
-    let (value, over) = ratio(text)?;
+    let (value, over) = ratio(text, MOST_DIGITS)?;
     Ok(value.checked_mul(1000).ok_or("is more than can be counted")?.div_ceil(over))
 }
 
 /// The number as a fraction.
-fn ratio(text: &str) -> Result<(u128, u128), &'static str> {
+fn ratio(text: &str, most_digits: usize) -> Result<(u128, u128), &'static str> {
     let text = text.strip_prefix('+').unwrap_or(text);
     if text.starts_with('-') {
         return Err("is negative");
@@ -89,7 +103,7 @@ fn ratio(text: &str) -> Result<(u128, u128), &'static str> {
     if number.len() > 1 && number.starts_with('0') {
         return Err("begins with a zero, which some readers take as octal; write it without");
     }
-    if number.len() + fraction.len() > MOST_DIGITS {
+    if number.len() + fraction.len() > most_digits {
         return Err("has more digits than any card can count");
     }
     let (times, over) = factor(suffix)?;
@@ -178,10 +192,26 @@ mod tests {
         assert_eq!(whole(&Node::quoted("30")), Ok(30));
     }
 
+    #[test]
+    fn a_fraction_of_what_was_given_is_left() {
+        for (text, value) in [
+            ("8Gi", 8 << 30),
+            ("30500m", 30),
+            ("1n", 0),
+            ("68719476736000000001n", 68_719_476_736),
+            ("33333u", 0),
+            ("33.9", 33),
+        ] {
+            assert_eq!(given(text), Ok(value), "{text}");
+        }
+        assert!(given("-9223372036854775808").is_err() && given("1e99").is_err());
+        assert!(given(&"9".repeat(28)).is_err() && given(&format!("0.{}n", "9".repeat(27))).is_ok());
+    }
+
     proptest! {
         #[test]
         fn no_text_panics(text in any::<String>()) {
-            let _ = (whole_text(&text), thousandths(&text));
+            let _ = (whole_text(&text), thousandths(&text), given(&text));
         }
 
         #[test]

@@ -16,7 +16,7 @@ async fn channel(path: &str) -> Channel {
 
 /// The kubelet's handshake.
 async fn register(node: &AgentNode) -> PluginInfo {
-    let path = node.path(&format!("plugins_registry/{DRIVER}-reg.sock"));
+    let path = node.path(&format!("plugins_registry/{DRIVER}/reg.sock"));
     let mut client = RegistrationClient::new(channel(&path).await);
     let info = client.get_info(InfoRequest {}).await.unwrap().into_inner();
     let status = RegistrationStatus { plugin_registered: true, error: String::new() };
@@ -95,7 +95,7 @@ async fn a_claim_outlives_an_agent_that_is_killed_and_one_that_is_terminated() {
     let ended = tokio::task::spawn_blocking(move || agent.wait().unwrap());
     assert_eq!(ended.await.unwrap().code(), Some(0));
     let left = |folder: &str| std::fs::read_dir(node.path(folder)).unwrap().count();
-    assert_eq!((left("plugins_registry"), left(&format!("plugins/{DRIVER}"))), (0, 0));
+    assert_eq!((left(&format!("plugins_registry/{DRIVER}")), left(&format!("plugins/{DRIVER}"))), (0, 0));
     assert_eq!(left("cdi"), 1);
 
     let mut agent = node.agent(&[]);

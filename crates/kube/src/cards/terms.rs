@@ -7,6 +7,8 @@ use crate::prepare::CardOffer;
 
 /// Shares that may be on a card at a time, where nobody says otherwise.
 pub const SLOTS: u32 = 16;
+/// Tenants that a node's daemon serves.
+const MOST_TENANTS: u32 = 256;
 /// Percent of a card's memory that is all of it.
 pub const ALL_OF_A_CARD: u32 = 100;
 
@@ -26,6 +28,14 @@ impl Default for CardTerms {
 }
 
 impl CardTerms {
+    /// The same on a node of so many cards and instances, whose shares together are no more than its daemon has tenants: a pod
+    /// that is placed beyond them would never start.
+    #[must_use]
+    pub fn on_node_of(self, devices: usize) -> Self {
+        let devices = u32::try_from(devices).unwrap_or(u32::MAX).max(1);
+        Self { slots: self.slots.min(MOST_TENANTS / devices).max(1), ..self }
+    }
+
     /// Bytes that are sold of a card of so many.
     pub fn memory_sold(self, card_bytes: u64) -> u64 {
         let bytes =
@@ -53,6 +63,13 @@ impl CardTerms {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn shares_of_a_node_are_no_more_than_its_daemon_has_tenants() {
+        for (devices, slots) in [(0, 16), (1, 16), (16, 16), (17, 15), (56, 4), (300, 1)] {
+            assert_eq!(CardTerms::default().on_node_of(devices).slots, slots, "{devices}");
+        }
+    }
 
     #[test]
     fn a_share_is_never_larger_than_its_card() {

@@ -11,6 +11,7 @@ use k8s_openapi::api::resource::v1::{
 };
 
 use crate::cards::NodeCard;
+use crate::lenient::Item;
 use crate::prepare::{
     AllocatedClaim, AllocatedShare, DriverConfig, ParametersOf, PrepareError, PrepareReason,
 };
@@ -50,9 +51,12 @@ impl KubeClaims {
 
 impl ClaimSource for KubeClaims {
     async fn get(&self, namespace: &str, name: &str) -> Result<ResourceClaim, PrepareError> {
-        let claims = kube::Api::<ResourceClaim>::namespaced(self.client.clone(), namespace);
+        let claims = kube::Api::<Item<ResourceClaim>>::namespaced(self.client.clone(), namespace);
         match tokio::time::timeout(PATIENCE, claims.get(name)).await {
-            Ok(answer) => answer.map_err(|error| failure(namespace, name, &error)),
+            Ok(Ok(claim)) => claim.read().map_err(|words| {
+                PrepareError::new(PrepareReason::BadClaim, format!("claim {words}"))
+            }),
+            Ok(Err(error)) => Err(failure(namespace, name, &error)),
             Err(_) => Err(PrepareError::new(
                 PrepareReason::ApiUnreachable,
                 format!("claim {namespace}/{name}: no answer within {PATIENCE:?}"),
@@ -77,7 +81,7 @@ fn failure(namespace: &str, name: &str, error: &kube::Error) -> PrepareError {
 }
 
 /// An error with its causes, of which each says what those before it do not.
-fn chain(error: &dyn std::error::Error) -> String {
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {
@@ -128,6 +132,17 @@ pub fn allocated(
     })
 }
 
+/// The same of a claim's bytes as the API server sends them, whose UID is believed; for fuzzers.
+///
+/// # Errors
+/// In words.
+pub fn allocated_of(bytes: &[u8], card: &NodeCard) -> Result<AllocatedClaim, String> {
+    let claim: ResourceClaim = crate::lenient::object(bytes)?;
+    let uid = claim.metadata.uid.clone().unwrap_or_default();
+    let card_of = |_: &str| Ok(card.clone());
+    allocated(&claim, &uid, crate::driver::DRIVER, "node", card_of).map_err(|error| error.to_string())
+}
+
 fn share(
     result: &DeviceRequestAllocationResult,
     pool: &str,
@@ -152,7 +167,8 @@ fn share(
         let quantity = quantity.ok_or_else(|| {
             bad(format!("no consumedCapacity {name}; the API server and the scheduler need DRAConsumableCapacity"))
         })?;
-        quantity::whole_text(&quantity.0)
+        // A request of 30.5 has 30: the cards' policies round nothing (slices/pool.rs).
+        quantity::given(&quantity.0)
             .map_err(|why| bad(format!("consumedCapacity {name} {} {why}", quantity.0)))
     };
     let (memory_bytes, cores) = (consumed("memory")?, consumed("cores")?);
@@ -253,7 +269,7 @@ mod tests {
             ("/device", json!("gpu-9"), UnknownCard, "gpu-9"),
             ("/adminAccess", json!(true), BadClaim, "adminAccess"),
             ("/consumedCapacity", json!(null), BadClaim, "DRAConsumableCapacity"),
-            ("/consumedCapacity", json!({ "memory": "1500m", "cores": "1" }), BadClaim, "1500m"),
+            ("/consumedCapacity", json!({ "memory": "-1", "cores": "1" }), BadClaim, "memory -1"),
             ("/consumedCapacity", json!({ "memory": "1Gi" }), BadClaim, "cores"),
         ] {
             let mut claim = claim();

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use kube::config::{Config, InferConfigError};
 
+use crate::lenient;
+
 /// Time for a connection.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
 
@@ -19,7 +21,7 @@ pub(crate) async fn connect() -> Result<kube::Client, String> {
             "no API server is configured; run in a pod with a service account, or set KUBECONFIG: {error}"
         )
     })?;
-    kube::Client::try_from(bounded(config))
+    lenient::client(bounded(config))
         .map_err(|error| format!("a client of the API server cannot be made: {error}"))
 }
 

@@ -1,4 +1,7 @@
-//! Events on claims, pods and the node, as `kubectl describe` shows them.
+//! Events on pods and the node, as `kubectl describe` shows them.
+//!
+//! An agent tells of its own node alone, of a claim in words on the node: a right to events of claims is one to events in each
+//! namespace, which the token of one node would have for all of them. The kubelet says on the pod why a claim is not prepared.
 //!
 //! Promises: who says something never waits, and nothing depends on it: a queue that is full drops, and so does an API server
 //! that refuses. What was said of an object is not said again within [`ClusterTimes::event`], and no more than [`BURST`] at once and one
@@ -32,6 +35,16 @@ const MOST_KNOWN: usize = 1024;
 /// How long the API server has for one.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// Hand that events are sent by.
+#[derive(Clone, Debug)]
+pub(crate) struct EventSender {
+    /// Name of the program's instance.
+    pub(crate) instance: String,
+    /// The node that it tells of; a program of no node tells of pods alone.
+    pub(crate) node: Option<String>,
+    pub(crate) times: ClusterTimes,
+}
+
 /// Event about an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterEvent {
@@ -48,7 +61,7 @@ pub struct ClusterEvent {
 /// Object that an event is about.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EventObject {
-    /// A claim.
+    /// A claim, of which is told on the node.
     Claim {
         /// Its namespace.
         namespace: String,
@@ -134,16 +147,16 @@ impl EventLimiter {
 /// Sends what comes into the queue. `failed` has the last failure, in words.
 pub(crate) async fn send(
     client: kube::Client,
-    (instance, times): (String, ClusterTimes),
+    by: EventSender,
     mut queue: mpsc::Receiver<ClusterEvent>,
     failed: watch::Sender<Option<String>>,
 ) {
-    let mut limiter = EventLimiter::new(times.event, Instant::now());
+    let mut limiter = EventLimiter::new(by.times.event, Instant::now());
     while let Some(event) = queue.recv().await {
         if !limiter.lets(&event, Instant::now()) {
             continue;
         }
-        let event = of(&event, &instance, Timestamp::now());
+        let Some(event) = of(&event, &by, Timestamp::now()) else { continue };
         let namespace = event.metadata.namespace.as_deref().unwrap_or("default");
         let events = Api::<Event>::namespaced(client.clone(), namespace);
         let params = PostParams::default();
@@ -157,44 +170,54 @@ pub(crate) async fn send(
     }
 }
 
-fn of(event: &ClusterEvent, instance: &str, now: Timestamp) -> Event {
-    let (kind, api_version, namespace, name, uid) = match &event.about {
-        EventObject::Claim { namespace, name, uid } => {
-            ("ResourceClaim", "resource.k8s.io/v1", Some(namespace.clone()), name, uid)
-        }
-        EventObject::Pod { namespace, name, uid } => {
-            ("Pod", "v1", Some(namespace.clone()), name, uid)
-        }
-        // Events of objects without a namespace are in this one.
-        EventObject::Node { name, uid } => ("Node", "v1", None, name, uid),
+/// The object that is sent; none where this program may not tell of that.
+fn of(event: &ClusterEvent, by: &EventSender, now: Timestamp) -> Option<Event> {
+    let of_node = |name: &str, uid: &str| ObjectReference {
+        kind: Some("Node".to_owned()),
+        api_version: Some("v1".to_owned()),
+        name: Some(name.to_owned()),
+        uid: Some(uid.to_owned()),
+        ..ObjectReference::default()
     };
-    let mut end = event.note.len().min(MOST_NOTE_BYTES);
-    while !event.note.is_char_boundary(end) {
+    let mut note = event.note.clone();
+    let regarding = match &event.about {
+        EventObject::Claim { namespace, name, .. } => {
+            note = format!("claim {namespace}/{name}: {note}");
+            let node = by.node.as_ref()?;
+            // The kubelet's own events have the name there, and people's tools look for both.
+            of_node(node, node)
+        }
+        EventObject::Pod { namespace, name, uid } => ObjectReference {
+            kind: Some("Pod".to_owned()),
+            namespace: Some(namespace.clone()),
+            ..of_node(name, uid)
+        },
+        EventObject::Node { name, uid } => of_node(name, uid),
+    };
+    let mut end = note.len().min(MOST_NOTE_BYTES);
+    while !note.is_char_boundary(end) {
         end -= 1;
     }
-    Event {
+    note.truncate(end);
+    // Events of objects without a namespace are in this one.
+    let namespace = regarding.namespace.clone().unwrap_or_else(|| "default".to_owned());
+    let name = regarding.name.as_deref().unwrap_or_default();
+    Some(Event {
         metadata: ObjectMeta {
-            namespace: Some(namespace.clone().unwrap_or_else(|| "default".to_owned())),
+            namespace: Some(namespace),
             name: Some(format!("{}.{:x}", cut_name(name), now.as_nanosecond())),
             ..ObjectMeta::default()
         },
-        regarding: Some(ObjectReference {
-            kind: Some(kind.to_owned()),
-            api_version: Some(api_version.to_owned()),
-            namespace,
-            name: Some(name.clone()),
-            uid: Some(uid.clone()),
-            ..ObjectReference::default()
-        }),
+        regarding: Some(regarding),
         event_time: Some(MicroTime(now)),
         type_: Some(if event.is_warning { "Warning" } else { "Normal" }.to_owned()),
         reason: Some(event.reason.clone()),
-        note: event.note.get(..end).map(str::to_owned),
+        note: Some(note),
         action: Some("Divvy".to_owned()),
         reporting_controller: Some(DRIVER.to_owned()),
-        reporting_instance: Some(instance.to_owned()),
+        reporting_instance: Some(by.instance.clone()),
         ..Event::default()
-    }
+    })
 }
 
 /// A name has 253 bytes at most, and the time is behind it.
@@ -227,18 +250,38 @@ mod tests {
     }
 
     #[test]
-    fn a_claims_event_is_in_its_namespace_and_short() {
+    fn an_agent_tells_of_its_node_alone_and_shortly() {
+        let agent = EventSender {
+            instance: "agent-1".to_owned(),
+            node: Some("n1".to_owned()),
+            times: ClusterTimes::default(),
+        };
         let about = EventObject::Claim {
             namespace: "team".to_owned(),
             name: "c".repeat(253),
             uid: "u".to_owned(),
         };
         let told = ClusterEvent { about, note: "ü".repeat(1000), ..event("A", "") };
-        let made = of(&told, "agent-1", Timestamp::UNIX_EPOCH);
+        let made = of(&told, &agent, Timestamp::UNIX_EPOCH).unwrap();
+        assert_eq!(made.metadata.namespace.as_deref(), Some("default"));
+        let regarding = made.regarding.unwrap();
+        assert_eq!((regarding.kind.as_deref(), regarding.namespace), (Some("Node"), None));
+        assert_eq!(regarding.name.as_deref(), Some("n1"));
+        let note = made.note.unwrap();
+        assert!(note.starts_with("claim team/ccc") && note.len() <= 1000, "{note}");
+        let node = of(&event("A", "x"), &agent, Timestamp::UNIX_EPOCH).unwrap();
+        assert_eq!(node.metadata.namespace.as_deref(), Some("default"));
+        // A controller tells of pods, in their namespace, and has no node.
+        let controller = EventSender { node: None, ..agent };
+        assert_eq!(of(&told, &controller, Timestamp::UNIX_EPOCH), None);
+        let about = EventObject::Pod {
+            namespace: "team".to_owned(),
+            name: "p".repeat(253),
+            uid: "u".to_owned(),
+        };
+        let told = ClusterEvent { about, ..told };
+        let made = of(&told, &controller, Timestamp::UNIX_EPOCH).unwrap();
         assert_eq!(made.metadata.namespace.as_deref(), Some("team"));
         assert!(made.metadata.name.unwrap().len() <= 253 && made.note.unwrap().len() <= 1000);
-        let node = of(&event("A", "x"), "agent-1", Timestamp::UNIX_EPOCH);
-        assert_eq!(node.metadata.namespace.as_deref(), Some("default"));
-        assert_eq!(node.regarding.unwrap().namespace, None);
     }
 }

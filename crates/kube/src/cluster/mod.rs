@@ -38,9 +38,10 @@ mod verdict;
 use tokio::sync::watch;
 
 pub use self::claim_health::tell_claims;
-pub use self::claims::{ClaimSource, KubeClaims, allocated};
+pub(crate) use self::claims::chain;
+pub use self::claims::{ClaimSource, KubeClaims, allocated, allocated_of};
 pub(crate) use self::connect::{bounded, connect};
-pub(crate) use self::events::send as send_events;
+pub(crate) use self::events::{EventSender, send as send_events};
 pub use self::events::{ClusterEvent, EventObject, EventQueue};
 pub use self::held::{HeldClaims, SizedClaims};
 pub use self::look::look_for_plugin;

@@ -27,6 +27,7 @@ use super::slices::store::SliceStore;
 use super::verdict::{NODE_ACCEPTED, NodeReason, NodeRefusal, NodeVerdict};
 use crate::cards::{CardBook, CardHealth};
 use crate::file_lock::FileLock;
+use crate::lenient::{Item, mapped};
 
 /// Task of the cluster's side.
 pub struct ClusterTask {
@@ -117,7 +118,8 @@ impl ClusterTask {
     pub async fn run(mut self) {
         let (failed, mut failures) = watch::channel(None);
         let Some(queue) = self.queue.take() else { return };
-        let sender = (self.options.instance.clone(), self.options.times);
+        let ClusterOptions { instance, node, times, .. } = self.options.clone();
+        let sender = events::EventSender { instance, node: Some(node), times };
         let sending = events::send(self.client.clone(), sender, queue, failed);
         let state = self.state.clone();
         let telling = async move {
@@ -140,7 +142,8 @@ impl ClusterTask {
         // One watch of this node's slices serves for ours and for those of other drivers.
         let selector = format!("spec.nodeName={}", self.options.node);
         let config = watcher::Config::default().fields(&selector);
-        let mut slices = Box::pin(watcher(self.slices.clone(), config).default_backoff());
+        let slices = Api::<Item<ResourceSlice>>::all(self.client.clone());
+        let mut slices = Box::pin(watcher(slices, config).default_backoff());
         let times = self.options.times;
         let (mut look_at, mut lock_at) = (Instant::now(), Instant::now());
         loop {
@@ -170,7 +173,7 @@ impl ClusterTask {
                         if !matches!(event, watcher::Event::Init) {
                             self.note(Doing::Watch, None);
                         }
-                        self.store.hear(event);
+                        self.store.hear(mapped(event, understood));
                     }
                     Some(Err(error)) => {
                         let words = format!("the node's slices cannot be watched: {error}");
@@ -448,6 +451,12 @@ impl ClusterTask {
             *state != before
         });
     }
+}
+
+/// A slice; of one that is not understood, which is another driver's, that it is there.
+fn understood(item: Item<ResourceSlice>) -> ResourceSlice {
+    let metadata = item.metadata().clone();
+    item.read().unwrap_or_else(|_| ResourceSlice { metadata, ..ResourceSlice::default() })
 }
 
 fn name(slice: &ResourceSlice) -> &str {

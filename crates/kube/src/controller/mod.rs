@@ -22,7 +22,7 @@ pub(crate) use self::args::ControllerArgs;
 use self::lease::{Candidate, Leadership};
 use self::preempt::PreemptTask;
 use self::templates::TemplateTask;
-use crate::cluster::{ClusterTimes, EventQueue, connect, send_events};
+use crate::cluster::{ClusterTimes, EventQueue, EventSender, connect, send_events};
 use crate::ending::told_to_end;
 use crate::event::EventLog;
 use crate::failure::{ServeFailure, failed};
@@ -66,7 +66,8 @@ async fn work(
 ) {
     let (events, queue) = EventQueue::new();
     let (problem, problems) = watch::channel(None);
-    let sender = (args.pod_name.clone(), ClusterTimes::default());
+    let (instance, times) = (args.pod_name.clone(), ClusterTimes::default());
+    let sender = EventSender { instance, node: None, times };
     tokio::spawn(send_events(client.clone(), sender, queue, problem));
     tokio::spawn(tell_problems(problems, log.clone()));
     let templates = args.templates().map(|times| {

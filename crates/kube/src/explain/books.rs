@@ -19,10 +19,10 @@ pub(crate) struct CardOffer {
     /// Whether several claims may have parts of it.
     pub(crate) is_shared: bool,
     pub(crate) capacity: Amounts,
-    /// Capacity that no claim has.
-    pub(crate) free: Amounts,
-    /// Allocations that have a part of it.
-    pub(crate) shares: usize,
+    /// Capacity that no claim has; none where that is not known.
+    pub(crate) free: Option<Amounts>,
+    /// Allocations that have a part of it; none where that is not known.
+    pub(crate) shares: Option<usize>,
 }
 
 /// Answer of a card to a request.
@@ -56,8 +56,8 @@ impl BookedOffer {
             product,
             is_shared,
             capacity: capacity.collect(),
-            free: self.card.free(&self.load),
-            shares: self.load.shares,
+            free: Some(self.card.free(&self.load)),
+            shares: Some(self.load.shares),
         }
     }
 
@@ -125,9 +125,9 @@ mod tests {
         let claims = [allocated("a", "n1", 60, 30), allocated("b", "n1", 10, 60)];
         let cards = books(&[slice("n1", 1, 80), slice("n2", 1, 80)], &claims);
         let [first, second] = &*cards else { panic!("{cards:?}") };
-        let free = first.offer().free;
+        let free = first.offer().free.unwrap();
         assert_eq!((free["memory"], free["cores"], free["slots"]), (10 << 30, 10, 14));
-        assert_eq!((first.offer().shares, second.offer().shares), (2, 0));
+        assert_eq!((first.offer().shares, second.offer().shares), (Some(2), Some(0)));
         assert_eq!(first.answer(&asked(10, 10)), CardAnswer::Fits);
         let lacks = CardAnswer::Lacks(Amounts::from([("memory".to_owned(), 2 << 30)]));
         assert_eq!(first.answer(&asked(12, 10)), lacks);
@@ -163,6 +163,6 @@ mod tests {
         let place = "/status/allocation/devices/results/0/consumedCapacity/memory";
         *claim.pointer_mut(place).unwrap() = json!("-1");
         let claim = serde_json::from_value(claim).unwrap();
-        assert_eq!(books(&[slice("n1", 1, 80)], &[claim])[0].offer().free["memory"], 0);
+        assert_eq!(books(&[slice("n1", 1, 80)], &[claim])[0].offer().free.unwrap()["memory"], 0);
     }
 }

@@ -1,9 +1,10 @@
 //! Judgement: what of a pod's surroundings holds it up. Pure.
 //!
-//! Promises: a pod is said to wait for a card alone where no card of the cluster answers its request; whatever the
-//! scheduler and the kubelet say of it themselves is among the findings.
+//! Promises: a pod is said to wait for a card alone where no card of the cluster answers its request; what could not be read is
+//! unknown, and nothing is concluded from it; whatever the scheduler and the kubelet say of it themselves is among the findings.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Event;
 use k8s_openapi::api::resource::v1::{CapacityRequirements, ResourceClaim};
@@ -12,7 +13,7 @@ use super::books::{BookedOffer, CardAnswer, books};
 use super::finding::{CardView, Explanation, Finding, FindingKind, RequestView};
 use super::look::{NamedClaim, PodScene};
 use super::page::amounts;
-use crate::cluster::NODE_ACCEPTED;
+use crate::cluster::{NODE_ACCEPTED, NodeReason};
 use crate::driver::DRIVER;
 use crate::offers::{Amounts, NotForIt};
 use crate::prepare::PrepareReason;
@@ -53,6 +54,8 @@ struct Asked {
     /// Quantities that are no whole numbers.
     unread: Vec<String>,
     has_selector: bool,
+    /// Devices of the request, each of which is another card.
+    count: i64,
 }
 
 impl Judge<'_> {
@@ -148,6 +151,8 @@ impl Judge<'_> {
                 self.say(FindingKind::NoTemplate, words, fix);
                 true
             }
+            // It may be there, and be for a share.
+            (_, Some(_)) if named.is_unread => true,
             (_, Some(object)) => {
                 let words = format!("its claim {object} is not there");
                 self.say(FindingKind::NoClaim, words, "make the claim, or make the pod again");
@@ -177,8 +182,10 @@ impl Judge<'_> {
 
     /// A claim that is not allocated, beside the cards.
     fn cards(&mut self, claim: &ResourceClaim, requests: Vec<Asked>) {
+        // Which cards there are is not known, as is said of what could not be read.
+        let Some(slices) = &self.scene.slices else { return };
         let others = self.scene.others.as_deref();
-        let cards = books(&self.scene.slices, others.unwrap_or_default());
+        let cards = books(slices, others.unwrap_or_default());
         if cards.is_empty() {
             let fix = "look at the agents: kubectl -n divvy-system get pods -o wide; nodes need the label nvidia.com/gpu.present";
             self.say(FindingKind::NoCards, "no node publishes a card", fix);
@@ -191,7 +198,9 @@ impl Judge<'_> {
                 accepted.push(node);
                 continue;
             }
-            let is_warning = event.type_.as_deref() == Some("Warning");
+            // Others of the node's events are of its cards and claims.
+            let reason = event.reason.as_deref().unwrap_or_default();
+            let is_warning = NodeReason::ALL.iter().any(|(.., it)| *it == reason);
             let publishes = cards.iter().any(|card| card.node() == node);
             if is_warning && !publishes && !accepted.contains(&node) {
                 let words = format!("node {node}: {}", event.message.clone().unwrap_or_default());
@@ -210,7 +219,7 @@ impl Judge<'_> {
     }
 
     fn request(&mut self, claim: &str, asked: Asked, cards: &[BookedOffer], knows_room: bool) {
-        let Asked { request, amounts: wanted, unread, has_selector, .. } = asked;
+        let Asked { request, amounts: wanted, unread, has_selector, count, .. } = asked;
         let place = format!("request {request} of claim {claim}");
         for words in unread {
             let fix = "write whole numbers, such as memory: 8Gi and cores: \"30\"";
@@ -224,11 +233,19 @@ impl Judge<'_> {
             "" => "a whole card".to_owned(),
             asks => asks.to_owned(),
         };
+        let most = most_of_a_node(&answers);
         let unknown = answers.iter().find_map(|(_, answer)| match answer {
             CardAnswer::Never(NotForIt::Unknown(name)) => Some(name),
             _ => None,
         });
-        if fits && !knows_room {
+        if (fits || lacks) && usize::try_from(count).is_ok_and(|count| count > most) {
+            let words = format!(
+                "{place} asks for {count} devices, and no node has more than {most} cards for it: each of a request's devices is \
+                 another card, with or without a constraint"
+            );
+            let fix = "lower the count; for several shares of one card write several requests";
+            self.say(FindingKind::TooLarge, words, fix);
+        } else if (fits || lacks) && !knows_room {
             // Nothing is known of what others have.
         } else if fits {
             let selector = if has_selector { ", selectors of the request aside," } else { "" };
@@ -248,6 +265,9 @@ impl Judge<'_> {
         }
         let view = |(card, answer): (&BookedOffer, CardAnswer)| {
             let lacks = match answer {
+                CardAnswer::Fits | CardAnswer::Lacks(_) | CardAnswer::Taken if !knows_room => {
+                    "what others have is not known".to_owned()
+                }
                 CardAnswer::Fits => String::new(),
                 CardAnswer::Lacks(what) => format!("lacks {}", amounts(&what)),
                 CardAnswer::Taken => "not shared, and taken".to_owned(),
@@ -256,7 +276,11 @@ impl Judge<'_> {
                 }
                 CardAnswer::Never(NotForIt::Unknown(name)) => format!("has no {name}"),
             };
-            CardView { card: card.offer(), lacks }
+            let mut card = card.offer();
+            if !knows_room {
+                (card.free, card.shares) = (None, None);
+            }
+            CardView { card, lacks }
         };
         let cards = answers.into_iter().map(view).collect();
         self.requests.push(RequestView { claim: claim.to_owned(), request, asked: wanted, cards });
@@ -292,7 +316,10 @@ impl Judge<'_> {
             };
             self.say(FindingKind::NotPrepared, format!("{node}: {message}"), fix);
         }
-        if failures.is_empty() {
+        if failures.is_empty() && self.scene.has_more_events {
+            let words = format!("it is placed on {node}; why it has not started is in events, which could not be read");
+            self.say(FindingKind::Starting, words, "see kubectl describe pod with the right to list events");
+        } else if failures.is_empty() {
             let words =
                 format!("it is placed on {node}, and nothing says that a share is in its way");
             let fix = format!(
@@ -337,6 +364,7 @@ fn asked(claim: &ResourceClaim) -> Vec<Asked> {
                 &exactly.device_class_name,
                 exactly.capacity.as_ref(),
                 exactly.selectors.is_some(),
+                exactly.count,
             ));
         }
         for alternative in request.first_available.iter().flatten() {
@@ -345,6 +373,7 @@ fn asked(claim: &ResourceClaim) -> Vec<Asked> {
                 &alternative.device_class_name,
                 alternative.capacity.as_ref(),
                 alternative.selectors.is_some(),
+                alternative.count,
             ));
         }
     }
@@ -356,6 +385,7 @@ fn one(
     class: &str,
     capacity: Option<&CapacityRequirements>,
     has_selector: bool,
+    count: Option<i64>,
 ) -> Asked {
     let (mut amounts, mut unread) = (Amounts::new(), Vec::new());
     let requests = capacity.and_then(|capacity| capacity.requests.as_ref());
@@ -365,5 +395,15 @@ fn one(
             None => unread.push(format!("{name} {}", quantity.0)),
         }
     }
-    Asked { request, class: class.to_owned(), amounts, unread, has_selector }
+    Asked { request, class: class.to_owned(), amounts, unread, has_selector, count: count.unwrap_or(1) }
+}
+
+/// The most cards of one node that may ever have the request.
+fn most_of_a_node(answers: &[(&BookedOffer, CardAnswer)]) -> usize {
+    let mut nodes: BTreeMap<&str, usize> = BTreeMap::new();
+    for (card, answer) in answers {
+        let ever = !matches!(answer, CardAnswer::Never(_));
+        *nodes.entry(card.node()).or_default() += usize::from(ever);
+    }
+    nodes.into_values().max().unwrap_or(0)
 }

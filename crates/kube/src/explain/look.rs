@@ -1,13 +1,14 @@
 //! Looks at the cluster: one pod and what decides on it, by the rights of whoever asks.
 //!
-//! Promises: reads alone; each answer is waited for [`PATIENCE`] at most; of what is refused the words are kept, the pod itself
-//! aside, without which there is nothing to say.
+//! Promises: reads alone; each answer is waited for [`PATIENCE`] at most; of what is refused the words are kept, with the right that
+//! is missing, and it is unknown, not none; the pod itself aside, without which there is nothing to say. An object that is not
+//! understood is one of those words, and its list goes on.
 
 use std::fmt::Debug;
 use std::future::Future;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use k8s_openapi::api::core::v1::{Event, Pod, PodResourceClaim};
 use k8s_openapi::api::resource::v1::{
     DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice,
@@ -18,11 +19,14 @@ use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
 use super::args::ExplainArgs;
-use crate::cluster::bounded;
+use crate::cluster::{bounded, chain};
 use crate::driver::DRIVER;
+use crate::lenient::{self, Item};
 
 /// Time that the API server has for each answer.
 const PATIENCE: Duration = Duration::from_secs(15);
+/// ClusterRole that has the rights for all of it.
+const ROLE: &str = "divvy-explain";
 /// Objects of a page of a list.
 const PAGE: u32 = 500;
 
@@ -39,6 +43,8 @@ pub(super) struct NamedClaim {
     pub(super) object: Option<String>,
     /// The claim, where it is there.
     pub(super) claim: Option<ResourceClaim>,
+    /// Whether the claim could not be read, so that it may be there.
+    pub(super) is_unread: bool,
 }
 
 /// Everything that was read.
@@ -49,11 +55,14 @@ pub(super) struct PodScene {
     pub(super) classes: Vec<DeviceClass>,
     /// Names of classes that are not there.
     pub(super) no_classes: Vec<String>,
-    pub(super) slices: Vec<ResourceSlice>,
+    /// Slices of our driver; none where they may not be read.
+    pub(super) slices: Option<Vec<ResourceSlice>>,
     /// Claims of all namespaces; none where they may not be read.
     pub(super) others: Option<Vec<ResourceClaim>>,
     /// Events of the pod and of its claims.
     pub(super) events: Vec<Event>,
+    /// Whether there may be more of these, which could not be read.
+    pub(super) has_more_events: bool,
     /// Events of agents about their nodes.
     pub(super) node_events: Vec<Event>,
     /// Failures to read something, in words.
@@ -63,20 +72,42 @@ pub(super) struct PodScene {
 /// An answer of the API server within the time.
 async fn within<T>(what: &str, answer: impl Future<Output = kube::Result<T>>) -> Result<T> {
     match timeout(PATIENCE, answer).await {
-        Ok(answer) => answer.with_context(|| format!("{what} cannot be read")),
+        Ok(answer) => answer.map_err(|error| anyhow!("{what} cannot be read: {}", words(&error))),
         Err(_) => bail!("{what} was not told of within {PATIENCE:?}; is the API server there?"),
     }
 }
 
-async fn list<K>(what: &str, api: &Api<K>, params: ListParams) -> Result<Vec<K>>
+/// A failure in words for people, with the way out where it is a right that is missing.
+fn words(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) if status.code == 403 => {
+            format!("{}; ask for the ClusterRole {ROLE}", status.message)
+        }
+        kube::Error::Api(status) => format!("{} ({})", status.message, status.code),
+        other => chain(other),
+    }
+}
+
+/// Objects, and what is to be said of those that were not understood.
+struct Listed<K> {
+    items: Vec<K>,
+    odd: Vec<String>,
+}
+
+async fn list<K>(what: &str, api: &Api<Item<K>>, params: ListParams) -> Result<Listed<K>>
 where
     K: Clone + DeserializeOwned + Debug,
 {
     let mut params = params.limit(PAGE);
-    let mut all = Vec::new();
+    let mut all = Listed { items: Vec::new(), odd: Vec::new() };
     loop {
         let page = within(what, api.list(&params)).await?;
-        all.extend(page.items);
+        for item in page.items {
+            match item.read() {
+                Ok(it) => all.items.push(it),
+                Err(words) => all.odd.push(format!("of {what}: {words}")),
+            }
+        }
         match page.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => params.continue_token = Some(token),
             None => return Ok(all),
@@ -98,7 +129,7 @@ pub(super) async fn look(args: &ExplainArgs) -> Result<PodScene> {
         None => Config::infer().await.context("no API server is configured; set KUBECONFIG")?,
     };
     let namespace = args.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
-    let client = kube::Client::try_from(bounded(config)).context("a client cannot be made")?;
+    let client = lenient::client(bounded(config)).context("a client cannot be made")?;
     Looker { client, namespace, scene: PodScene::default() }.look(&args.pod).await
 }
 
@@ -110,22 +141,22 @@ struct Looker {
 
 impl Looker {
     async fn look(mut self, name: &str) -> Result<PodScene> {
-        let pods = Api::<Pod>::namespaced(self.client.clone(), &self.namespace);
+        let pods = Api::<Item<Pod>>::namespaced(self.client.clone(), &self.namespace);
         let what = format!("pod {}/{name}", self.namespace);
-        self.scene.pod = within(&what, pods.get(name)).await?;
+        self.scene.pod = within(&what, pods.get(name)).await?.read().map_err(|why| anyhow!(why))?;
         let spec = self.scene.pod.spec.clone().unwrap_or_default();
         for reference in spec.resource_claims.iter().flatten() {
             let named = self.named(reference).await;
             self.scene.claims.push(named);
         }
         self.classes().await;
-        let slices = Api::<ResourceSlice>::all(self.client.clone());
+        let slices = Api::<Item<ResourceSlice>>::all(self.client.clone());
         let of_driver = ListParams::default().fields(&format!("spec.driver={DRIVER}"));
         let slices = list("the cards (resourceslices)", &slices, of_driver).await;
-        self.scene.slices = self.or_say(slices).unwrap_or_default();
-        let claims = Api::<ResourceClaim>::all(self.client.clone());
+        self.scene.slices = self.all_or_say(slices);
+        let claims = Api::<Item<ResourceClaim>>::all(self.client.clone());
         let claims = list("claims of all namespaces", &claims, ListParams::default()).await;
-        self.scene.others = self.or_say(claims);
+        self.scene.others = self.all_or_say(claims);
         self.events().await;
         Ok(self.scene)
     }
@@ -133,6 +164,13 @@ impl Looker {
     /// Value that was read; none, and its words kept, where that failed.
     fn or_say<T>(&mut self, read: Result<T>) -> Option<T> {
         read.map_err(|error| self.scene.unread.push(format!("{error:#}"))).ok()
+    }
+
+    /// Objects that were read, those left out that were not understood, of which it is said.
+    fn all_or_say<K>(&mut self, read: Result<Listed<K>>) -> Option<Vec<K>> {
+        let Listed { items, odd } = self.or_say(read)?;
+        self.scene.unread.extend(odd);
+        Some(items)
     }
 
     async fn named(&mut self, reference: &PodResourceClaim) -> NamedClaim {
@@ -150,14 +188,17 @@ impl Looker {
             && named.object.is_none()
         {
             let templates =
-                Api::<ResourceClaimTemplate>::namespaced(self.client.clone(), &self.namespace);
+                Api::<Item<ResourceClaimTemplate>>::namespaced(self.client.clone(), &self.namespace);
             let read = within(&format!("template {template}"), templates.get_opt(template)).await;
             named.has_template = self.or_say(read).map(|template| template.is_some());
         }
         if let Some(object) = &named.object {
-            let claims = Api::<ResourceClaim>::namespaced(self.client.clone(), &self.namespace);
+            let claims = Api::<Item<ResourceClaim>>::namespaced(self.client.clone(), &self.namespace);
             let read = within(&format!("claim {object}"), claims.get_opt(object)).await;
-            named.claim = self.or_say(read).flatten();
+            let read = read.and_then(|it| it.map(Item::read).transpose().map_err(|why| anyhow!(why)));
+            let read = self.or_say(read);
+            named.is_unread = read.is_none();
+            named.claim = read.flatten();
         }
         named
     }
@@ -168,8 +209,9 @@ impl Looker {
         names.sort_unstable();
         names.dedup();
         for name in names {
-            let classes = Api::<DeviceClass>::all(self.client.clone());
+            let classes = Api::<Item<DeviceClass>>::all(self.client.clone());
             let read = within(&format!("class {name}"), classes.get_opt(&name)).await;
+            let read = read.and_then(|it| it.map(Item::read).transpose().map_err(|why| anyhow!(why)));
             match self.or_say(read) {
                 Some(Some(class)) => self.scene.classes.push(class),
                 Some(None) => self.scene.no_classes.push(name),
@@ -183,19 +225,24 @@ impl Looker {
         let objects = [&self.scene.pod.metadata].into_iter();
         let objects = objects.chain(claims.map(|claim| &claim.metadata));
         let uids: Vec<_> = objects.filter_map(|metadata| metadata.uid.clone()).collect();
-        let events = Api::<Event>::namespaced(self.client.clone(), &self.namespace);
+        let events = Api::<Item<Event>>::namespaced(self.client.clone(), &self.namespace);
         for uid in uids {
             let of_it = ListParams::default().fields(&format!("involvedObject.uid={uid}"));
             let read = list("events of the pod", &events, of_it).await;
-            let read = self.or_say(read);
-            self.scene.events.extend(read.unwrap_or_default());
+            match self.all_or_say(read) {
+                Some(read) => self.scene.events.extend(read),
+                None => {
+                    self.scene.has_more_events = true;
+                    break;
+                }
+            }
         }
         // Events of objects without a namespace are in this one.
-        let events = Api::<Event>::namespaced(self.client.clone(), "default");
+        let events = Api::<Item<Event>>::namespaced(self.client.clone(), "default");
         let of_agents = format!("involvedObject.kind=Node,reportingComponent={DRIVER}");
         let of_agents = ListParams::default().fields(&of_agents);
         let read = list("events of nodes", &events, of_agents).await;
-        self.scene.node_events = self.or_say(read).unwrap_or_default();
+        self.scene.node_events = self.all_or_say(read).unwrap_or_default();
     }
 }
 

@@ -42,7 +42,7 @@ fn table(request: &RequestView) -> Vec<String> {
         format!("request {} of claim {}: {asked}", request.request, request.claim),
     ];
     let mut rows = vec![["node", "card", "product", "free", ""].map(str::to_owned)];
-    let free = |card: &CardOffer| card.free.get("memory").copied().unwrap_or(0);
+    let free = |card: &CardOffer| card.free.as_ref().and_then(|free| free.get("memory").copied());
     let mut cards: Vec<_> = request.cards.iter().collect();
     cards.sort_by_key(|view| (!view.lacks.is_empty(), std::cmp::Reverse(free(&view.card))));
     for view in cards.iter().take(MOST_CARDS) {
@@ -51,7 +51,7 @@ fn table(request: &RequestView) -> Vec<String> {
             card.node.clone(),
             card.device.clone(),
             card.product.clone().unwrap_or_default(),
-            amounts(&card.free),
+            card.free.as_ref().map_or("unknown".to_owned(), amounts),
             if view.lacks.is_empty() { "fits".to_owned() } else { view.lacks.clone() },
         ]);
     }

@@ -69,7 +69,7 @@ fn scene(requests: Value) -> PodScene {
             claim: Some(claim("train-gpu", requests)),
             ..NamedClaim::default()
         }],
-        slices: vec![slice("n1", 1, 80)],
+        slices: Some(vec![slice("n1", 1, 80)]),
         others: Some(Vec::new()),
         ..PodScene::default()
     }
@@ -144,11 +144,11 @@ fn each_reason_has_its_word_and_a_way_out() {
         ),
         (named(NamedClaim { object: Some("c-1".to_owned()), ..template }), NoClaim, "c-1"),
         (PodScene { no_classes: vec![DRIVER.to_owned()], ..usual() }, NoClass, DRIVER),
-        (PodScene { slices: Vec::new(), ..usual() }, NoCards, "no node"),
+        (PodScene { slices: Some(Vec::new()), ..usual() }, NoCards, "no node"),
         (
             PodScene {
-                slices: Vec::new(),
-                node_events: vec![event("n7", "NodeRefused", "containerd 1.6 knows no CDI")],
+                slices: Some(Vec::new()),
+                node_events: vec![event("n7", "DivvyRuntimeWithoutCDI", "containerd 1.6 knows no CDI")],
                 ..usual()
             },
             NodeRefused,
@@ -184,16 +184,51 @@ fn each_reason_has_its_word_and_a_way_out() {
 }
 
 #[test]
-fn nothing_is_concluded_from_claims_that_may_not_be_read() {
-    let scene = PodScene { others: None, ..scene(usual()) };
-    let found = judge(&scene);
-    assert!(found.findings.iter().all(|it| it.kind != FindingKind::OtherReason), "{found:?}");
-    assert!(
-        judge(&PodScene { others: None, ..super::tests::scene(json!({ "memory": "81Gi" })) })
-            .findings
-            .iter()
-            .any(|it| it.kind == FindingKind::TooLarge)
-    );
+fn nothing_is_concluded_from_what_may_not_be_read() {
+    let kinds = |scene: &PodScene| -> Vec<FindingKind> {
+        judge(scene).findings.iter().map(|it| it.kind).collect()
+    };
+    let blind = PodScene { others: None, ..scene(usual()) };
+    assert_eq!(kinds(&blind), []);
+    let page = answer(&blind, false).unwrap().text;
+    assert!(page.contains("unknown  what others have is not known"), "{page}");
+    assert!(!page.contains("fits") && !page.contains("80 GiB"), "{page}");
+    let printed: Value = serde_json::from_str(&answer(&blind, true).unwrap().text).unwrap();
+    assert_eq!(printed["requests"][0]["cards"][0]["free"], Value::Null);
+    // A card never has more than it has, whatever others have of it.
+    let large = PodScene { others: None, ..scene(json!({ "memory": "81Gi" })) };
+    assert_eq!(kinds(&large), [FindingKind::TooLarge]);
+    // Cards that may not be listed are not none.
+    let unread = vec!["the cards cannot be read".to_owned()];
+    let no_slices = PodScene { slices: None, others: None, unread, ..scene(usual()) };
+    assert_eq!(kinds(&no_slices), [FindingKind::NotRead]);
+    // A claim that may not be read may be there, and may be for a share.
+    let claim = NamedClaim {
+        object: Some("train-gpu".to_owned()),
+        is_unread: true,
+        ..NamedClaim::default()
+    };
+    assert_eq!(kinds(&PodScene { claims: vec![claim], ..scene(usual()) }), []);
+    // Events that may not be read may say why it does not start.
+    let placed = with_pod(scene(usual()), "/spec/nodeName", json!("n1"));
+    let found = judge(&PodScene { has_more_events: true, ..placed });
+    assert!(found.findings[0].words.contains("could not be read"), "{found:?}");
+}
+
+#[test]
+fn a_count_beyond_the_cards_of_a_node_never_fits() {
+    let counted = |count: i64, nodes: &[&str]| {
+        let mut scene = scene(usual());
+        let claim = scene.claims[0].claim.as_mut().unwrap();
+        let requests = claim.spec.devices.as_mut().unwrap().requests.as_mut().unwrap();
+        requests[0].exactly.as_mut().unwrap().count = Some(count);
+        scene.slices = Some(nodes.iter().map(|node| slice(node, 1, 80)).collect());
+        judge(&scene).findings.remove(0)
+    };
+    let found = counted(2, &["n1", "n2"]);
+    assert_eq!(found.kind, FindingKind::TooLarge);
+    assert!(found.words.contains("2 devices, and no node has more than 1 cards"), "{found:?}");
+    assert_eq!(counted(1, &["n1"]).kind, FindingKind::OtherReason);
 }
 
 #[test]
@@ -204,7 +239,7 @@ fn a_node_that_was_accepted_again_is_not_refused() {
         serde_json::from_value(event).unwrap()
     };
     let refused = |node_events| {
-        let scene = PodScene { slices: Vec::new(), node_events, ..scene(usual()) };
+        let scene = PodScene { slices: Some(Vec::new()), node_events, ..scene(usual()) };
         judge(&scene).findings.iter().any(|it| it.kind == FindingKind::NodeRefused)
     };
     assert!(!refused(vec![at("DivvyRuntimeUnknown", 10), at(NODE_ACCEPTED, 20)]));

@@ -1,7 +1,7 @@
 //! Kubelet's side of the agent: the sockets on which the kubelet finds the driver and asks it to prepare claims.
 //!
 //! ```text
-//! kubelet ── plugins_registry/<driver>-reg.sock ──▶ registration   who serves, and which services
+//! kubelet ── plugins_registry/<driver>/reg.sock ──▶ registration   who serves, and which services
 //!         ── plugins/<driver>/dra.sock ───────────▶ dra (v1, v1beta1) ──▶ plugin ──▶ cluster: the claim
 //!                                                   health (v1, v1alpha1)       └──▶ prepare: the node
 //! ```

@@ -1,6 +1,7 @@
 //! Paths of the sockets, as the kubelet looks for them.
 //!
-//! Promises: two pods of a rolling update have sockets of their own; a path that the system cannot bind is made shorter, or
+//! Both lie in folders of our own, the kubelet looks into those of its registry too: the agent's pod needs no folder in which other
+//! drivers' sockets are. Promises: two pods of a rolling update have sockets of their own; a path that the system cannot bind is made shorter, or
 //! refused before anything is made. Pure.
 
 use std::path::{Path, PathBuf};
@@ -27,20 +28,16 @@ impl KubeletSockets {
     /// In words, where no name is short enough.
     pub fn of(root: &Path, driver: &str, pod_uid: Option<&str>) -> Result<Self, String> {
         let plugins = root.join("plugins").join(driver);
-        let registry = root.join("plugins_registry");
+        let registry = root.join("plugins_registry").join(driver);
         let Some(uid) = pod_uid.filter(|uid| !uid.is_empty()) else {
             return Ok(Self {
                 service: fitting(&plugins, &["dra.sock".to_owned()])?,
-                registration: fitting(&registry, &[format!("{driver}-reg.sock")])?,
+                registration: fitting(&registry, &["reg.sock".to_owned()])?,
             });
         };
         let hash = format!("{:016x}", fnv_1a(fnv_1a(BASIS, driver.as_bytes()), uid.as_bytes()));
         let service = [format!("dra-{uid}.sock"), format!("dra-{hash}.sock")];
-        let registration = [
-            format!("{driver}-{uid}-reg.sock"),
-            format!("{driver}-{hash}-reg.sock"),
-            format!("dra-{hash}-reg.sock"),
-        ];
+        let registration = [format!("{uid}-reg.sock"), format!("{hash}-reg.sock")];
         Ok(Self {
             service: fitting(&plugins, &service)?,
             registration: fitting(&registry, &registration)?,
@@ -82,11 +79,11 @@ mod tests {
         for uid in [None, Some("")] {
             let (service, registration) = of(root, "gpu.divvy.dev", uid);
             assert_eq!(service, "/var/lib/kubelet/plugins/gpu.divvy.dev/dra.sock");
-            assert_eq!(registration, "/var/lib/kubelet/plugins_registry/gpu.divvy.dev-reg.sock");
+            assert_eq!(registration, "/var/lib/kubelet/plugins_registry/gpu.divvy.dev/reg.sock");
         }
         let (service, registration) = of(root, "gpu.divvy.dev", Some(UID));
         assert_eq!(service, format!("{root}/plugins/gpu.divvy.dev/dra-{UID}.sock"));
-        assert_eq!(registration, format!("{root}/plugins_registry/gpu.divvy.dev-{UID}-reg.sock"));
+        assert_eq!(registration, format!("{root}/plugins_registry/gpu.divvy.dev/{UID}-reg.sock"));
     }
 
     #[test]
@@ -95,11 +92,9 @@ mod tests {
         let driver = "gpu.divvy.dev";
         let (service, registration) = of(&root, driver, Some(UID));
         assert!(service.ends_with(".sock") && !service.contains(UID), "{service}");
-        assert!(registration.contains(&format!("{driver}-")), "{registration}");
+        assert!(registration.contains(&format!("/{driver}/")), "{registration}");
         let other = of(&root, driver, Some("another"));
         assert!(other.0 != service && other.1 != registration);
-        let long = "a-driver.of-a.long-name.divvy.dev";
-        assert!(of(&format!("/{}", "k".repeat(36)), long, Some(UID)).1.contains("/dra-"));
         let error = KubeletSockets::of(Path::new(&format!("/{}", "k".repeat(80))), driver, None);
         assert!(error.unwrap_err().contains("--kubelet-root"));
     }

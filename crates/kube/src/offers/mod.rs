@@ -10,3 +10,9 @@ mod slices;
 pub(crate) use self::card::{AllowedAmounts, CardCapacity};
 pub(crate) use self::card::{Amounts, Card, CardLoad, NotForIt};
 pub(crate) use self::slices::cards;
+
+/// How many cards the bytes of a list of slices offer; for fuzzers.
+pub fn offered(bytes: &[u8]) -> usize {
+    let list = crate::lenient::list(bytes).unwrap_or_default();
+    cards(&list).len()
+}

@@ -51,7 +51,7 @@ pub(super) struct ClaimLine {
     /// Size of its shares, where another than claimed was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) size: Option<ClaimSize>,
-    /// Parts that it has of cards, by their UUIDs; nothing where it was found.
+    /// Parts that it has of cards, by their UUIDs; those of one that was found are what the daemon has for its tenants.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) taken: BTreeMap<String, TakenPart>,
     /// Request and cards of its tenants, by their ids; nothing of those that were found.
@@ -124,6 +124,12 @@ impl ClaimCheckpoint {
             let line = self.claims.entry(uid.to_owned()).or_default();
             line.ids.insert(id.to_owned());
         }
+    }
+
+    /// Claims of which it is not known what they have of cards.
+    pub(super) fn without_parts(&mut self) -> impl Iterator<Item = &mut ClaimLine> {
+        let lines = self.claims.values_mut();
+        lines.filter(|line| !line.removing && line.taken.is_empty() && !line.ids.is_empty())
     }
 
     /// The same claims, all of them to be removed, in the checkpoint of another boot.

@@ -18,7 +18,7 @@ use super::selinux::{self, LabelUse};
 use super::settings::PreloadBy;
 use super::size::ClaimSize;
 use super::spec::{self, ContainerEdits, PreparePlaces};
-use super::taken::taken;
+use super::taken::{TakenPart, taken};
 
 /// Prepares claims on one node.
 #[derive(Debug)]
@@ -437,7 +437,24 @@ impl<D: NodeDaemon, K: NodeDisk> PrepareCore<D, K> {
             listed.iter().for_each(|id| now.adopt(id));
             now.is_whole = true;
         }
+        self.adopt_parts(&mut now);
         Ok(OpenCheckpoint { saved, now, _lock })
+    }
+
+    /// Enters what claims have that were found, or that an agent of the first version has written down, so that the last look before
+    /// programs run counts them ([`room`]). One of which the daemon does not tell is asked of again.
+    fn adopt_parts(&self, checkpoint: &mut ClaimCheckpoint) {
+        for line in checkpoint.without_parts() {
+            let limits: Result<Vec<_>, _> = line.ids.iter().map(|id| self.daemon.limits(id)).collect();
+            // A daemon that does not answer is waited for once; it makes no tenant either.
+            let Ok(limits) = limits else { return };
+            for tenant in limits.into_iter().flatten() {
+                for card in &tenant.devices {
+                    let part = TakenPart::of_limits(card, tenant.weight);
+                    line.taken.entry(card.uuid.clone()).or_default().add(part);
+                }
+            }
+        }
     }
 
     fn adopt_files(&self, checkpoint: &mut ClaimCheckpoint) -> Result<(), PrepareError> {

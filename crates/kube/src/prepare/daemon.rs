@@ -5,6 +5,9 @@ use std::fmt::{Display, Formatter};
 
 use serde::Serialize;
 
+/// Millionths in a percent.
+pub(super) const PPM_OF_PERCENT: u32 = 10_000;
+
 /// All limits of a tenant, in the words of the daemon's requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct NodeTenantLimits {
@@ -98,6 +101,12 @@ pub trait NodeDaemon {
     /// # Errors
     /// [`DaemonError`].
     fn held(&self, id: &str) -> Result<BTreeMap<String, u64>, DaemonError>;
+
+    /// Cards and weight of a tenant, as the daemon has them; none where there is no such tenant.
+    ///
+    /// # Errors
+    /// [`DaemonError`].
+    fn limits(&self, id: &str) -> Result<Option<NodeTenantLimits>, DaemonError>;
 
     /// Removes a tenant, also one that is not there, and never waits for its processes.
     ///

@@ -3,14 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::allocated::{AllocatedClaim, AllocatedShare};
-use super::daemon::{CardLimits, NodeTenantLimits};
+use super::daemon::{CardLimits, NodeTenantLimits, PPM_OF_PERCENT};
 use super::ids;
 use super::reason::{PrepareError, PrepareReason};
 use super::settings::{self, PreloadBy, ShareSettings};
 use super::size::{ClaimSize, SharePart};
-
-/// Millionths in a percent.
-const PPM_OF_PERCENT: u32 = 10_000;
 
 /// The tenant of a request's shares.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -17,7 +17,7 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, get
 use nix::unistd::geteuid;
 use serde_json::{Value, json};
 
-use super::daemon::{CreatedTenant, DaemonError, NodeDaemon, NodeTenantLimits};
+use super::daemon::{CardLimits, CreatedTenant, DaemonError, NodeDaemon, NodeTenantLimits};
 
 /// Version of the requests and answers.
 const VERSION: u32 = 1;
@@ -125,6 +125,30 @@ impl NodeDaemon for DaemonSocket {
             Some((uuid.to_owned(), device.get("held_bytes").and_then(Value::as_u64)?))
         };
         Ok(devices.iter().filter_map(held).collect())
+    }
+
+    fn limits(&self, id: &str) -> Result<Option<NodeTenantLimits>, DaemonError> {
+        let tenant = match self.ask(&json!({ "stat": { "id": id } }), "tenant") {
+            Err(error) if error.is_unknown_tenant() => return Ok(None),
+            answer => answer?,
+        };
+        let devices = tenant.get("devices").and_then(Value::as_array);
+        let devices = devices.ok_or_else(|| self.unreachable("a tenant without devices"))?;
+        let whole = |of: &Value, name: &str| of.get(name).and_then(Value::as_u64);
+        let small = |of: &Value, name: &str| whole(of, name).and_then(|it| u32::try_from(it).ok());
+        let card = |device: &Value| {
+            Some(CardLimits {
+                uuid: device.get("uuid").and_then(Value::as_str)?.to_owned(),
+                // What is not told is all that there may be.
+                memory_bytes: whole(device, "limit_bytes").unwrap_or(u64::MAX),
+                share_ppm: small(device, "share_ppm").unwrap_or(0),
+            })
+        };
+        Ok(Some(NodeTenantLimits {
+            devices: devices.iter().filter_map(card).collect(),
+            weight: small(&tenant, "weight").unwrap_or(u32::MAX),
+            ..NodeTenantLimits::default()
+        }))
     }
 
     fn remove(&self, id: &str) -> Result<(), DaemonError> {

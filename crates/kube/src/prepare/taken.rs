@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::allocated::{AllocatedClaim, CardOffer};
+use super::daemon::{CardLimits, PPM_OF_PERCENT};
 use crate::quantity;
 
 /// Percent of a card's time.
@@ -20,6 +21,14 @@ pub(super) struct TakenPart {
 }
 
 impl TakenPart {
+    /// What a tenant has of a card by the daemon's limits. A cap is the most that it has, which a burst makes all; what is due to it
+    /// is its weight, where that is less.
+    pub(super) fn of_limits(card: &CardLimits, weight: u32) -> Self {
+        let cap = card.share_ppm.div_ceil(PPM_OF_PERCENT);
+        let cap = if cap == 0 { CARD_PERCENT } else { cap };
+        Self { memory_bytes: card.memory_bytes, cores_percent: cap.min(weight), slots: 1 }
+    }
+
     pub(super) fn add(&mut self, other: Self) {
         self.memory_bytes = self.memory_bytes.saturating_add(other.memory_bytes);
         self.cores_percent = self.cores_percent.saturating_add(other.cores_percent);

@@ -18,6 +18,9 @@ use crate::policy::{
 };
 use crate::yaml;
 
+/// All containers that a pod is made with, as CEL writes them.
+const ALL: &str = "(object.spec.containers + object.spec.?initContainers.orValue([]))";
+
 /// Expressions of the policy by their names, each on one line.
 fn expressions(part: &str) -> BTreeMap<String, String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/kubernetes/hami.yaml");
@@ -49,13 +52,13 @@ fn each_condition_of_the_policy_is_one_here() {
         (
             "one-container-asks",
             format!(
-                r#"(object.spec.containers + object.spec.?initContainers.orValue([])).filter(c, has(c.resources) && has(c.resources.limits) && c.resources.limits.exists(name, name.startsWith("{RESOURCE_PREFIX}"))).size() == 1"#
+                r#"{ALL}.filter(c, has(c.resources) && has(c.resources.limits) && c.resources.limits.exists(name, name.startsWith("{RESOURCE_PREFIX}"))).size() == 1"#
             ),
         ),
         (
             "nothing-else-is-asked",
             format!(
-                r#"object.spec.containers.all(c, !has(c.resources) || !has(c.resources.limits) || c.resources.limits.all(name, !name.startsWith("{RESOURCE_PREFIX}") || name in [{resources}])) && object.spec.containers.all(c, !has(c.env) || c.env.all(v, !v.name.startsWith("{VARIABLE_PREFIX}") && !(v.name in [{variables}])))"#
+                r#"{ALL}.all(c, !has(c.resources) || !has(c.resources.limits) || c.resources.limits.all(name, !name.startsWith("{RESOURCE_PREFIX}") || name in [{resources}])) && {ALL}.all(c, !has(c.env) || c.env.all(v, !v.name.startsWith("{VARIABLE_PREFIX}") && !(v.name in [{variables}])))"#
             ),
         ),
         (
@@ -67,7 +70,13 @@ fn each_condition_of_the_policy_is_one_here() {
         (
             "no-way-around-its-limits",
             format!(
-                r#"object.spec.?nodeName.orValue("") == "" && object.spec.containers.all(c, !c.?securityContext.?privileged.orValue(false) || !has(c.resources) || !has(c.resources.limits) || c.resources.limits.all(name, !name.startsWith("{RESOURCE_PREFIX}")))"#
+                r#"object.spec.?nodeName.orValue("") == "" && {ALL}.all(c, !c.?securityContext.?privileged.orValue(false))"#
+            ),
+        ),
+        (
+            "whole-numbers",
+            format!(
+                r#"object.spec.containers.all(c, !has(c.resources) || !has(c.resources.limits) || c.resources.limits.all(name, !name.startsWith("{RESOURCE_PREFIX}") || quantity(c.resources.limits[name]).isInteger()))"#
             ),
         ),
     ];
@@ -220,6 +229,11 @@ fn what_the_policy_leaves_is_converted() {
             "a container beside with CUDA's variable",
             beside("    env:\n    - {name: CUDA_HOME, value: /cuda}\n"),
         ),
+        ("an init container with CUDA's variable", {
+            let init = "  initContainers:\n  - name: i\n    env:\n    - {name: CUDA_HOME, value: /cuda}\n";
+            pod(SHARE) + init
+        }),
+        ("a privileged container beside", beside("    securityContext: {privileged: true}\n")),
         ("two that ask", beside("    resources: {limits: {nvidia.com/gpu: 1}}\n")),
         ("requests alone", pod(SHARE).replace("limits:", "requests:")),
         ("cores in requests alone", {
@@ -243,6 +257,4 @@ fn what_the_policy_leaves_is_converted() {
         let result = converted(&text);
         assert_eq!(result.documents[0].outcome, Outcome::Converted, "{why}: {result:?}");
     }
-    let init = "  initContainers:\n  - name: i\n    env:\n    - {name: CUDA_HOME, value: /cuda}\n";
-    assert_eq!(codes(&(pod(SHARE) + init)).0, Outcome::Unchanged, "no condition is of these");
 }

@@ -28,6 +28,7 @@ use crate::cluster::objects::{KeptObject, ObjectStore};
 use crate::cluster::options::{ClusterOptions, ClusterState};
 use crate::cluster::pace::{ClusterTimes, Pace, jittered};
 use crate::event::EventLog;
+use crate::lenient::{Item, mapped};
 use crate::prepare::{HeldClaim, PrepareReason, ResizeFailure};
 
 /// The longest time between two changes of one claim: whoever changes a size again and again is heard so often.
@@ -139,7 +140,7 @@ impl<C: SizedClaims, S: ClaimSource> SizeTask<C, S> {
 
     /// Watches until there is nothing to watch; whether that may change.
     async fn keep(&mut self) -> bool {
-        let all = Api::<DynamicObject>::all_with(self.client.clone(), &object::kind());
+        let all = Api::<Item<DynamicObject>>::all_with(self.client.clone(), &object::kind());
         let stream = watcher(all, watcher::Config::default()).default_backoff();
         let mut stream = Box::pin(stream);
         let mut changes = self.node.changes();
@@ -170,14 +171,12 @@ impl<C: SizedClaims, S: ClaimSource> SizeTask<C, S> {
         }
     }
 
-    fn hear(&mut self, event: Event<DynamicObject>) {
-        let event = match event {
-            Event::Init => Event::Init,
-            Event::InitApply(object) => Event::InitApply(SizeObject::of(&object)),
-            Event::InitDone => Event::InitDone,
-            Event::Apply(object) => Event::Apply(SizeObject::of(&object)),
-            Event::Delete(object) => Event::Delete(SizeObject::of(&object)),
-        };
+    fn hear(&mut self, event: Event<Item<DynamicObject>>) {
+        let event = mapped(event, |item| {
+            let metadata = item.metadata().clone();
+            let not_understood = DynamicObject { types: None, metadata, data: serde_json::Value::Null };
+            SizeObject::of(&item.read().unwrap_or(not_understood))
+        });
         if let Event::InitApply(object) | Event::Apply(object) = &event {
             let is_known =
                 |key: &str| self.objects.get(key).is_some() || self.done.contains_key(key);

@@ -18,17 +18,18 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 use crate::cards::{BookedDevice, CardBook, CardHealth, CardTerms, DeviceKind};
 use crate::cluster::verdict::NodeVerdict;
 use crate::driver::DRIVER;
-use crate::fnv::{BASIS, fnv_1a};
 use crate::quantity;
 
+/// Slices that a node may have, by the policy `divvy-own-node`.
+const MOST_SLICES: usize = 8;
 /// Devices that a slice may have.
 pub(super) const MOST_DEVICES: usize = 128;
-/// Step of memory, and the least that a claim may have.
+/// Step of what is published of a card's memory, and the least that a claim may have.
 const MEMORY_STEP: u64 = 1 << 20;
 const LEAST_MEMORY: u64 = 64 << 20;
 /// The longest text of an attribute.
 const MOST_TEXT_BYTES: usize = 64;
-/// The longest beginning of a slice's name: the whole has 253 bytes at most.
+/// The longest node name in a slice's: the whole has 253 bytes at most.
 const MOST_NODE_BYTES: usize = 200;
 
 /// Pool that is wanted.
@@ -51,6 +52,8 @@ impl NodePool {
         verdict: &NodeVerdict,
         terms: CardTerms,
     ) -> Self {
+        // Of all cards, also of those that fail for a while: what was placed on the others stays within their slots.
+        let terms = terms.on_node_of(book.devices.len());
         let is_offered = |device: &&BookedDevice| {
             device.health != CardHealth::Unhealthy
                 && terms.most_memory(device.memory_bytes) >= LEAST_MEMORY
@@ -62,20 +65,15 @@ impl NodePool {
         Self {
             node: node.to_owned(),
             uid: uid.to_owned(),
-            devices: devices.chunks(MOST_DEVICES).map(<[Device]>::to_vec).collect(),
+            devices: devices.chunks(MOST_DEVICES).take(MOST_SLICES).map(<[Device]>::to_vec).collect(),
         }
     }
 
-    /// Name of the slice at this place.
+    /// Name of the slice at this place: the policy `divvy-own-node` knows these. A node with a long name has its UID there.
     pub(super) fn name(&self, at: usize) -> String {
-        let Self { node, .. } = self;
-        match node.get(..MOST_NODE_BYTES) {
-            Some(beginning) if node.len() > MOST_NODE_BYTES => {
-                let hash = fnv_1a(BASIS, node.as_bytes());
-                format!("{}-{hash:016x}-{DRIVER}-{at}", beginning.trim_end_matches(['.', '-']))
-            }
-            _ => format!("{node}-{DRIVER}-{at}"),
-        }
+        let is_short = self.node.len() <= MOST_NODE_BYTES;
+        let base = if is_short { &self.node } else { &self.uid };
+        format!("{base}-{DRIVER}-{at}")
     }
 
     /// The slice at this place, in this generation.
@@ -149,18 +147,21 @@ fn device(booked: &BookedDevice, driver: Option<&str>, terms: CardTerms) -> Devi
     }
 }
 
+/// Capacities, and what a claim may have of each.
+///
+/// Nothing is rounded to a step: with one the scheduler's sum overflows for a request of 2^63 bytes, and it takes the card for
+/// empty from then on (kubernetes#140441). A fraction that a claim has is left by the agent.
 fn shared_capacity(memory_bytes: u64, terms: CardTerms) -> BTreeMap<String, DeviceCapacity> {
     let in_steps = |memory_bytes: u64| bytes(memory_bytes / MEMORY_STEP * MEMORY_STEP);
     let most = in_steps(terms.most_memory(memory_bytes));
-    let range = |min: Quantity, step: Quantity, max: Quantity| {
-        let (step, max) = (Some(step), Some(max));
-        Some(CapacityRequestPolicyRange { min, step, max })
+    let range = |min: Quantity, max: Quantity| {
+        Some(CapacityRequestPolicyRange { min, step: None, max: Some(max) })
     };
     let count = |count: u32| Quantity(count.to_string());
     let policy = |default: Quantity, valid_range, valid_values| {
         Some(CapacityRequestPolicy { default: Some(default), valid_range, valid_values })
     };
-    let of_memory = range(bytes(LEAST_MEMORY), bytes(MEMORY_STEP), most.clone());
+    let of_memory = range(bytes(LEAST_MEMORY), most.clone());
     BTreeMap::from([
         (
             "memory".to_owned(),
@@ -172,7 +173,7 @@ fn shared_capacity(memory_bytes: u64, terms: CardTerms) -> BTreeMap<String, Devi
         (
             "cores".to_owned(),
             DeviceCapacity {
-                request_policy: policy(count(100), range(count(1), count(1), count(100)), None),
+                request_policy: policy(count(100), range(count(1), count(100)), None),
                 value: count(100),
             },
         ),

@@ -60,9 +60,9 @@ fn a_card_is_a_device_that_claims_share() {
                     "resource.kubernetes.io/numaNode": { "int": 0 }, "memoryPercent": { "int": 100 } },
                 "capacity": {
                     "memory": { "value": "140Gi", "requestPolicy": { "default": "140Gi",
-                        "validRange": { "min": "64Mi", "step": "1Mi", "max": "140Gi" } } },
+                        "validRange": { "min": "64Mi", "max": "140Gi" } } },
                     "cores": { "value": "100", "requestPolicy": { "default": "100",
-                        "validRange": { "min": "1", "step": "1", "max": "100" } } },
+                        "validRange": { "min": "1", "max": "100" } } },
                     "slots": { "value": "16", "requestPolicy": { "default": "1", "validValues": ["1"] } } } }] } });
     assert_eq!(serde_json::to_value(&slice).unwrap(), expected);
 }
@@ -148,6 +148,9 @@ fn what_the_api_server_does_not_take_is_left_out() {
         let name = pool.slice(0, 1).unwrap().metadata.name.unwrap();
         assert!(name.len() <= 253 && name.ends_with("-gpu.divvy.dev-0"), "{name}");
     }
+    // The policy knows these names, of which a long node's has its UID.
+    let long = NodePool { node: "n".repeat(201), ..pool(&[card("GPU-1")]) };
+    assert_eq!(long.name(7), format!("{}-gpu.divvy.dev-7", long.uid));
 }
 
 #[test]

@@ -131,7 +131,7 @@ impl FakeApi {
     }
 
     pub(super) fn client(&self) -> kube::Client {
-        kube::Client::try_from(kube::Config::new(self.url.parse().unwrap())).unwrap()
+        crate::lenient::client(kube::Config::new(self.url.parse().unwrap())).unwrap()
     }
 
     pub(super) fn world(&self) -> MutexGuard<'_, ApiWorld> {

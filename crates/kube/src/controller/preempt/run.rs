@@ -26,6 +26,7 @@ use crate::cluster::{ClusterEvent, EventObject, EventQueue};
 use crate::controller::lease::Leadership;
 use crate::driver::DRIVER;
 use crate::event::EventLog;
+use crate::lenient::{Item, mapped};
 
 /// Pods that are not placed.
 const WAITING: &str = "spec.nodeName=,status.phase=Pending";
@@ -93,7 +94,7 @@ impl PreemptTask {
     /// Runs until `ending` says so; a request that has begun is ended first.
     pub(in crate::controller) async fn run(mut self, mut ending: watch::Receiver<bool>) {
         let config = watcher::Config::default().fields(WAITING).page_size(PAGE);
-        let pods = watcher(Api::<Pod>::all(self.client.clone()), config).default_backoff();
+        let pods = watcher(Api::<Item<Pod>>::all(self.client.clone()), config).default_backoff();
         let mut pods = Box::pin(pods);
         let mut listed = None;
         let mut not_before = Instant::now();
@@ -128,9 +129,14 @@ impl PreemptTask {
         }
     }
 
-    fn hear(&mut self, event: Event<Pod>, listed: &mut Option<BTreeMap<String, Pod>>) {
+    fn hear(&mut self, event: Event<Item<Pod>>, listed: &mut Option<BTreeMap<String, Pod>>) {
         let uid = |pod: &Pod| pod.metadata.uid.clone().unwrap_or_default();
-        match event {
+        // One that is not understood preempts nobody.
+        let read = |item: Item<Pod>| {
+            let metadata = item.metadata().clone();
+            item.read().unwrap_or_else(|_| Pod { metadata, ..Pod::default() })
+        };
+        match mapped(event, read) {
             Event::Init => *listed = Some(BTreeMap::new()),
             Event::InitApply(pod) if may_preempt(&pod) => {
                 listed.get_or_insert_default().insert(uid(&pod), pod);
@@ -259,12 +265,20 @@ impl PreemptTask {
     where
         K: kube::Resource<DynamicType = ()> + Clone + std::fmt::Debug + serde::de::DeserializeOwned,
     {
-        let api = Api::<K>::all(self.client.clone());
+        let api = Api::<Item<K>>::all(self.client.clone());
         let mut params = ListParams::default().limit(PAGE);
         params.field_selector = fields.map(str::to_owned);
         loop {
             let page = api.list(&params).await?;
-            page.items.into_iter().for_each(&mut call);
+            for item in page.items {
+                match item.read() {
+                    Ok(it) => call(it),
+                    Err(words) => {
+                        let line = format!("{} {words}: passed over", K::kind(&()));
+                        self.log.tell("not-understood", &line);
+                    }
+                }
+            }
             let next = page.metadata.continue_.filter(|token| !token.is_empty());
             let Some(next) = next else { return Ok(()) };
             params.continue_token = Some(next);

@@ -1,6 +1,6 @@
 //! Loop of the templates: hears two watches, and does what the book says, one write after another, while the lease is held.
 //!
-//! Promises: of pods only the metadata is asked for. Two requests that write at most for each template; an event for each pod that
+//! One that is not understood is passed over by itself. Promises: of pods only the metadata is asked for. Two requests that write at most for each template; an event for each pod that
 //! is left without. A template is removed in the version that was judged, or not at all.
 
 use std::time::{Duration, Instant};
@@ -23,6 +23,7 @@ use super::object::{self, OWNER, TEMPLATE_LABEL};
 use crate::cluster::{ClusterEvent, EventObject, EventQueue};
 use crate::controller::lease::Leadership;
 use crate::event::EventLog;
+use crate::lenient::{Item, mapped};
 
 /// Objects of a page of a list.
 const PAGE: u32 = 500;
@@ -47,9 +48,9 @@ impl TemplateTask {
     /// Runs until `ending` says so; a write that has begun is ended first.
     pub(in crate::controller) async fn run(mut self, mut ending: watch::Receiver<bool>) {
         let config = watcher::Config::default().page_size(PAGE);
-        let pods = Api::<PartialObjectMeta<Pod>>::all(self.client.clone());
+        let pods = Api::<Item<PartialObjectMeta<Pod>>>::all(self.client.clone());
         let pods = watcher(pods, config.clone().labels(TEMPLATE_LABEL)).default_backoff();
-        let templates = Api::<ResourceClaimTemplate>::all(self.client.clone());
+        let templates = Api::<Item<ResourceClaimTemplate>>::all(self.client.clone());
         let templates = watcher(templates, config).default_backoff();
         let (mut pods, mut templates) = (Box::pin(pods), Box::pin(templates));
         let mut book = TemplateBook::default();
@@ -194,20 +195,11 @@ fn words(error: &kube::Error) -> String {
     }
 }
 
-/// The same event, of what is looked at.
-fn mapped<T, U>(event: Event<T>, of: impl FnOnce(T) -> U) -> Event<U> {
-    match event {
-        Event::Apply(it) => Event::Apply(of(it)),
-        Event::Delete(it) => Event::Delete(of(it)),
-        Event::Init => Event::Init,
-        Event::InitApply(it) => Event::InitApply(of(it)),
-        Event::InitDone => Event::InitDone,
-    }
-}
-
-fn of_pod(event: Event<PartialObjectMeta<Pod>>) -> Event<(String, Option<LabelledPod>)> {
+fn of_pod(
+    event: Event<Item<PartialObjectMeta<Pod>>>,
+) -> Event<(String, Option<LabelledPod>)> {
     mapped(event, |pod| {
-        let metadata = pod.metadata;
+        let metadata = pod.metadata().clone();
         let label = metadata.labels.and_then(|mut labels| labels.remove(TEMPLATE_LABEL));
         let namespace = metadata.namespace.unwrap_or_default();
         let (uid, name) = (metadata.uid.unwrap_or_default(), metadata.name.unwrap_or_default());
@@ -221,15 +213,17 @@ fn of_pod(event: Event<PartialObjectMeta<Pod>>) -> Event<(String, Option<Labelle
 }
 
 fn of_template(
-    event: Event<ResourceClaimTemplate>,
+    event: Event<Item<ResourceClaimTemplate>>,
 ) -> Event<(TemplatePlace, Option<SeenTemplate>)> {
     mapped(event, |template| {
-        let metadata = &template.metadata;
+        let metadata = template.metadata();
         let place = (
             metadata.namespace.clone().unwrap_or_default(),
             metadata.name.clone().unwrap_or_default(),
         );
-        (place, seen(&template))
+        // One that is not understood is somebody else's, and asks for something else than its name says.
+        let not_understood = ResourceClaimTemplate { metadata: metadata.clone(), ..ResourceClaimTemplate::default() };
+        (place, seen(&template.read().unwrap_or(not_understood)))
     })
 }
 

@@ -69,7 +69,7 @@ async fn an_agent_whose_socket_is_removed_ends_for_another_to_begin() {
     let agent = node.agent(None).await;
     std::fs::remove_file(&agent.sockets.registration).unwrap();
     let error = agent.task.await.unwrap().unwrap_err();
-    assert!(error.contains("-reg.sock was removed"), "{error}");
+    assert!(error.contains("/reg.sock was removed"), "{error}");
     assert!(!agent.sockets.service.exists());
     let next = node.agent(None).await;
     register(&next.sockets.registration).await;

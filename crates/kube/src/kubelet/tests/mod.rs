@@ -97,6 +97,10 @@ impl NodeDaemon for FakeTenantDaemon {
         self.asked().map(|()| BTreeMap::from([(UUID.to_owned(), held)]))
     }
 
+    fn limits(&self, id: &str) -> Result<Option<NodeTenantLimits>, DaemonError> {
+        self.asked().map(|()| self.tenants.lock().unwrap().get(id).cloned())
+    }
+
     fn remove(&self, id: &str) -> Result<(), DaemonError> {
         self.asked()?;
         self.tenants.lock().unwrap().remove(id);

@@ -2,7 +2,7 @@
 
 use nix::libc::{ENOSPC, EROFS};
 
-use super::super::PrepareReason;
+use super::super::{CardOffer, PrepareReason};
 use super::*;
 
 /// The reason for each claim, which are all the same, and its words.
@@ -135,4 +135,37 @@ fn a_checkpoint_that_is_lost_is_made_again_of_the_cdi_folder_and_the_daemons_lis
     // Of others nothing is touched.
     assert_eq!(Vec::from_iter(node.ids()), ["train"]);
     assert_eq!(Vec::from_iter(node.files()), ["divvy-train.json"]);
+}
+
+#[test]
+fn a_checkpoint_that_is_lost_is_no_room_on_a_card() {
+    for cut in [true, false] {
+        let node = FakeNode::new("lost-room");
+        let asks = |uid: &str, gib: u64, cores: u32| {
+            let mut asks = claim(uid);
+            let share = &mut asks.shares[0];
+            (share.memory_bytes, share.cores_percent) = (gib << 30, cores);
+            share.offer = Some(CardOffer { memory_bytes: 80 << 30, slots: 3 });
+            asks
+        };
+        prepared(&node.core(), &[asks("forced", 40, 60)]);
+        assert_eq!(refused(&node.core(), &[asks("next", 8, 60)]).0, PrepareReason::CardFull);
+        let path = node.places.checkpoint();
+        let text = std::fs::read_to_string(&path).unwrap();
+        if cut {
+            std::fs::write(&path, &text[..text.len() - 5]).unwrap();
+        } else {
+            // One that an agent of the first version wrote says nothing of parts.
+            let mut first: serde_json::Value = serde_json::from_str(&text).unwrap();
+            first["version"] = 1.into();
+            first["claims"]["forced"].as_object_mut().unwrap().remove("taken");
+            std::fs::write(&path, first.to_string()).unwrap();
+        }
+        // Time, memory and slots count as before, by the daemon's word.
+        assert_eq!(refused(&node.core(), &[asks("next", 8, 60)]).0, PrepareReason::CardFull);
+        assert_eq!(refused(&node.core(), &[asks("next", 41, 1)]).0, PrepareReason::CardFull);
+        prepared(&node.core(), &[asks("next", 8, 40)]);
+        unprepared(&node.core(), &["forced"]);
+        prepared(&node.core(), &[asks("after", 40, 60)]);
+    }
 }

@@ -127,6 +127,10 @@ impl NodeDaemon for FakeDaemon {
         Ok(tenant.devices.iter().map(held).collect())
     }
 
+    fn limits(&self, id: &str) -> std::result::Result<Option<NodeTenantLimits>, DaemonError> {
+        Ok(self.asked(false)?.tenants.get(id).cloned())
+    }
+
     fn remove(&self, id: &str) -> std::result::Result<(), DaemonError> {
         let mut all = self.asked(true)?;
         all.tenants.remove(id);
