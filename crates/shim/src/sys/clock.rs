@@ -7,7 +7,7 @@
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use super::ticks::{IS_CHEAP, Ticks, ticks};
-use super::{elf, kernel};
+use super::{kernel, loaded};
 
 static TICKS: Ticks = Ticks::new();
 
@@ -26,7 +26,7 @@ const NAME: &[u8] = b"__kernel_clock_gettime";
 #[inline(never)]
 fn find() -> usize {
     let mut found = None;
-    elf::walk(|object| {
+    loaded::walk(|object| {
         if matches!(object.name(), b"linux-vdso.so.1" | b"linux-gate.so.1") {
             found = object.function(NAME);
         }

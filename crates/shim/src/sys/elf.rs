@@ -1,11 +1,10 @@
-//! The objects loaded in this process and their symbol tables, without the dynamic linker's help.
+//! A loaded object and its symbol table, read where they lie.
 //!
-//! Asking `dlsym` would run through ourselves, set `dlerror` and may allocate; `dl_iterate_phdr`
-//! does neither, and holds the linker's lock while an object is looked at, so that none goes away.
-//! Only tables that the dynamic linker itself has accepted are read.
+//! Only tables that the dynamic linker itself has accepted are read. Does not find objects; that is [`super::loaded`]'s.
 
-use core::ffi::{CStr, c_char, c_int, c_void};
+use core::ffi::{CStr, c_char, c_void};
 use core::marker::PhantomData;
+use core::sync::atomic::AtomicPtr;
 
 const DT_HASH: u64 = 4;
 const DT_STRTAB: u64 = 5;
@@ -14,8 +13,10 @@ const DT_STRSZ: u64 = 10;
 const DT_SONAME: u64 = 14;
 const DT_GNU_HASH: u64 = 0x6fff_fef5;
 const DT_VERSYM: u64 = 0x6fff_fff0;
+const DT_DEBUG: u64 = 21;
 const PT_LOAD: u32 = 1;
 const PT_DYNAMIC: u32 = 2;
+const PT_PHDR: u32 = 6;
 const HIDDEN_VERSION: u16 = 0x8000;
 const FUNCTION: u8 = 2;
 
@@ -40,26 +41,38 @@ pub(super) struct Object<'a> {
     versions: *const u16,
 }
 
-/// Looks at every loaded object, in the order they were loaded, until `visit` returns true.
-pub(super) fn walk<F: FnMut(&Object<'_>) -> bool>(mut visit: F) {
-    /// # Safety
-    /// 1. `info` comes from the dynamic linker, during its call.
-    /// 2. `visit` is the closure of `walk`, which nothing else uses meanwhile.
-    unsafe extern "C" fn one<F: FnMut(&Object<'_>) -> bool>(
-        info: *mut libc::dl_phdr_info,
-        _size: usize,
-        visit: *mut c_void,
-    ) -> c_int {
-        // SAFETY: by the second condition.
-        let visit = unsafe { &mut *visit.cast::<F>() };
-        // SAFETY: by the first condition it is valid for the call.
-        let info = unsafe { &*info };
-        // SAFETY: 1. by the first condition.
-        let object = unsafe { Object::of(info) };
-        c_int::from(object.is_some_and(|object| visit(&object)))
+/// Documented fields of the dynamic linker's entry of an object; its handle is the entry's address.
+#[repr(C)]
+pub(super) struct LinkMap {
+    base: usize,
+    path: *const c_char,
+    dynamic: *const c_void,
+    pub(super) next: AtomicPtr<LinkMap>,
+}
+
+/// Where the dynamic linker has its words for debuggers, as it tells the program whose `count` headers lie at `headers`.
+///
+/// # Safety
+/// 1. So many headers of a loaded program lie there, for good.
+pub(super) unsafe fn debug_entry(headers: *const libc::Elf64_Phdr, count: usize) -> Option<usize> {
+    // SAFETY: by the first condition.
+    let all = unsafe { core::slice::from_raw_parts(headers, count) };
+    let address = |kind| {
+        let header = all.iter().find(|header| header.p_type == kind)?;
+        usize::try_from(header.p_vaddr).ok()
+    };
+    let base = address(PT_PHDR).map_or(0, |own| headers.addr().wrapping_sub(own));
+    let dynamic = base.wrapping_add(address(PT_DYNAMIC)?);
+    let mut entry: *const Dynamic = core::ptr::with_exposed_provenance(dynamic);
+    loop {
+        // SAFETY: not beyond the entry with tag zero.
+        let Dynamic { tag, value } = unsafe { entry.read() };
+        match tag {
+            0 => return None,
+            DT_DEBUG => return usize::try_from(value).ok(),
+            _ => entry = entry.wrapping_add(1),
+        }
     }
-    // SAFETY: the callback's data is the closure it expects, alive through the call.
-    unsafe { libc::dl_iterate_phdr(Some(one::<F>), (&raw mut visit).cast()) };
 }
 
 /// The last part of a path.
@@ -70,7 +83,7 @@ pub(super) fn last_part(path: &[u8]) -> &[u8] {
 impl<'a> Object<'a> {
     /// # Safety
     /// 1. `info` comes from the dynamic linker, during its call.
-    unsafe fn of(info: &'a libc::dl_phdr_info) -> Option<Self> {
+    pub(super) unsafe fn of(info: &'a libc::dl_phdr_info) -> Option<Self> {
         if info.dlpi_phdr.is_null() {
             return None;
         }
@@ -78,14 +91,36 @@ impl<'a> Object<'a> {
         // SAFETY: the linker's own array of that length.
         let headers =
             unsafe { core::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
-        let path = if info.dlpi_name.is_null() {
-            c""
-        } else {
-            // SAFETY: the linker's string.
-            unsafe { CStr::from_ptr(info.dlpi_name) }
-        };
         let dynamic = headers.iter().find(|header| header.p_type == PT_DYNAMIC)?;
         let dynamic = base.wrapping_add(usize::try_from(dynamic.p_vaddr).ok()?);
+        let dynamic = core::ptr::with_exposed_provenance(dynamic);
+        // SAFETY: 1. and 2. a loaded object's.
+        unsafe { Self::at(base, info.dlpi_name, headers, dynamic) }
+    }
+
+    /// The same of the linker's own entry, which says nothing of the object's extent.
+    ///
+    /// # Safety
+    /// 1. `map` is the entry of an object that stays loaded.
+    pub(super) unsafe fn of_map(map: &'a LinkMap) -> Option<Self> {
+        // SAFETY: 1. and 2. by the first condition.
+        unsafe { Self::at(map.base, map.path, &[], map.dynamic.cast()) }
+    }
+
+    /// # Safety
+    /// 1. `name` is null or the linker's string.
+    /// 2. `dynamic` is null, or the dynamic section of the object whose addresses count from `base`.
+    unsafe fn at(
+        base: usize,
+        name: *const c_char,
+        headers: &'a [libc::Elf64_Phdr],
+        dynamic: *const Dynamic,
+    ) -> Option<Self> {
+        if dynamic.is_null() {
+            return None;
+        }
+        // SAFETY: by the first condition.
+        let path = if name.is_null() { c"" } else { unsafe { CStr::from_ptr(name) } };
         let mut object = Self {
             base,
             path,
@@ -98,8 +133,8 @@ impl<'a> Object<'a> {
             sysv_hash: core::ptr::null(),
             versions: core::ptr::null(),
         };
-        // SAFETY: 1. a loaded object's.
-        unsafe { object.read(core::ptr::with_exposed_provenance(dynamic)) };
+        // SAFETY: 1. by the second condition.
+        unsafe { object.read(dynamic) };
         (!object.symbols.is_null() && !object.strings.is_null()).then_some(object)
     }
 
@@ -138,6 +173,12 @@ impl<'a> Object<'a> {
             return self.string(self.soname);
         }
         self.file_name()
+    }
+
+    /// Whether it is the C library or a part of glibc's: before glibc 2.34 some functions lived in libdl or libpthread.
+    pub(super) fn is_c_library(&self) -> bool {
+        matches!(self.name(), b"libc.so.6" | b"libdl.so.2" | b"libpthread.so.0")
+            || self.file_name().starts_with(b"ld-musl-")
     }
 
     /// Its path, which lies where it does while the object is loaded.

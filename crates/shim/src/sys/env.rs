@@ -6,20 +6,21 @@
 use core::ffi::{CStr, c_char};
 
 unsafe extern "C" {
-    /// The C library's array of `NAME=value`, ended by null.
-    static environ: *const *const c_char;
+    /// The C library's array of `NAME=value`, ended by null: by the name that its own functions use. A program may have an
+    /// `environ` of its own.
+    static __environ: *const *const c_char;
 }
 
 /// Whether the C library has set the environment up: not yet where the first constructors run.
 pub(super) fn is_ready() -> bool {
     // SAFETY: a word of the C library.
-    !unsafe { environ }.is_null()
+    !unsafe { __environ }.is_null()
 }
 
 /// Calls `visit` with the name and the value of each variable, until it returns true; whether it did.
 pub(crate) fn any(mut visit: impl FnMut(&[u8], &[u8]) -> bool) -> bool {
     // SAFETY: a word of the C library.
-    let mut entry = unsafe { environ };
+    let mut entry = unsafe { __environ };
     if entry.is_null() {
         return false;
     }

@@ -1,32 +1,41 @@
 //! `errno` belongs to the program: what we do besides its own call must not change it.
 
-fn place() -> *mut core::ffi::c_int {
+use core::ffi::c_int;
+use core::sync::atomic::AtomicUsize;
+
+use super::resolve;
+
+/// The place of this thread's errno in the C library, which is what a call of the driver's may change; none without one.
+fn place() -> Option<*mut c_int> {
+    static LOCATION: AtomicUsize = AtomicUsize::new(0);
+    let address = resolve::in_c_library(&LOCATION, b"__errno_location")?;
+    // SAFETY: the C library's function of this name.
+    let location =
+        unsafe { core::mem::transmute::<usize, unsafe extern "C" fn() -> *mut c_int>(address) };
     // SAFETY: takes nothing and gives the place of this thread's errno.
-    unsafe { libc::__errno_location() }
+    Some(unsafe { location() })
 }
 
 /// Puts `errno` back when dropped.
 #[derive(Debug)]
-pub(super) struct Keep {
-    place: *mut core::ffi::c_int,
-    value: core::ffi::c_int,
-}
+pub(super) struct Keep(Option<(*mut c_int, c_int)>);
 
 impl Keep {
     /// Notes the value.
     #[inline]
     pub(super) fn new() -> Self {
-        let place = place();
         // SAFETY: valid as long as the thread runs.
-        Self { place, value: unsafe { place.read() } }
+        Self(place().map(|place| (place, unsafe { place.read() })))
     }
 }
 
 impl Drop for Keep {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: valid as long as the thread runs, which is the one it was made by: a raw pointer
-        // keeps it from being sent.
-        unsafe { self.place.write(self.value) };
+        if let Some((place, value)) = self.0 {
+            // SAFETY: valid as long as the thread runs, which is the one it was made by: a raw pointer
+            // keeps it from being sent.
+            unsafe { place.write(value) };
+        }
     }
 }

@@ -11,6 +11,8 @@
 
 mod absent;
 pub(crate) mod attribute;
+#[cfg(not(test))]
+mod bytes;
 pub(crate) mod clock;
 mod door;
 pub(crate) mod driver;
@@ -23,6 +25,7 @@ mod host_room;
 pub(crate) mod image;
 mod kernel;
 pub(crate) mod layout;
+mod loaded;
 pub(crate) mod log;
 pub(crate) mod map;
 pub(crate) mod mode;

@@ -10,6 +10,7 @@ use core::num::NonZeroUsize;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use super::elf::{self, Object};
+use super::loaded;
 use super::tables::{self, KNOWN};
 
 /// The C library's `dlsym`.
@@ -90,7 +91,7 @@ pub(super) fn is_drivers(index: usize, address: usize) -> bool {
 pub(super) fn is_next_for(index: usize, name: &[u8], caller: usize) -> bool {
     let own = (&raw const REAL).addr();
     let (mut behind_us, mut behind_caller, mut is_others) = (false, false, false);
-    elf::walk(|object| {
+    loaded::walk(|object| {
         let library = Library::of(index);
         is_others = behind_caller && !library.is(object) && object.function(name).is_some();
         behind_us |= object.contains(own);
@@ -102,7 +103,7 @@ pub(super) fn is_next_for(index: usize, name: &[u8], caller: usize) -> bool {
 
 /// Takes the functions of the first library of this kind, or of the one that holds `address`.
 fn fill(library: Library, address: Option<usize>) {
-    elf::walk(|object| {
+    loaded::walk(|object| {
         if address.is_some_and(|address| !object.contains(address)) || !library.is(object) {
             return false;
         }
@@ -170,11 +171,11 @@ pub(super) fn position_of(address: usize, fits: impl Fn(usize) -> bool) -> Optio
     found
 }
 
-/// The C library's own function `name`; before glibc 2.34 some lived in libdl or libpthread.
+/// The C library's own function `name`.
 pub(super) fn c_library(name: &[u8]) -> Option<usize> {
     let mut found = None;
-    elf::walk(|object| {
-        if matches!(object.name(), b"libc.so.6" | b"libdl.so.2" | b"libpthread.so.0") {
+    loaded::walk(|object| {
+        if object.is_c_library() {
             found = object.function(name);
         }
         found.is_some()
@@ -194,7 +195,7 @@ pub(super) fn in_c_library(word: &AtomicUsize, name: &[u8]) -> Option<usize> {
 pub(super) fn own_path() -> Option<&'static CStr> {
     let own = (&raw const REAL).addr();
     let mut path = None;
-    elf::walk(|object| {
+    loaded::walk(|object| {
         if object.contains(own) {
             path = Some(object.path());
         }
@@ -208,7 +209,7 @@ pub(super) fn own_path() -> Option<&'static CStr> {
 pub(super) fn is_second_copy() -> bool {
     let own = (&raw const REAL).addr();
     let mut second = false;
-    elf::walk(|object| {
+    loaded::walk(|object| {
         if object.contains(own) {
             return true;
         }

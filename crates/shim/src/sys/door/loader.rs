@@ -17,8 +17,9 @@
 
 use core::arch::naked_asm;
 use core::ffi::{CStr, c_char, c_int, c_long, c_void};
-use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::Relaxed};
+use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
+use crate::sys::elf::LinkMap;
 use crate::sys::resolve::Dlsym;
 use crate::sys::{log, mode, resolve};
 use crate::tenant::reason::{self, Reason};
@@ -43,15 +44,6 @@ static LAST_OWN: [AtomicUsize; NAMESPACES] = [const { AtomicUsize::new(0) }; NAM
 type Dlmopen = unsafe extern "C" fn(c_long, *const c_char, c_int) -> *mut c_void;
 type Dladdr = unsafe extern "C" fn(*const c_void, *mut libc::Dl_info) -> c_int;
 type Dlinfo = unsafe extern "C" fn(*mut c_void, c_int, *mut c_void) -> c_int;
-
-/// Documented fields of glibc's entry of an object; its handle is the entry's address.
-#[repr(C)]
-struct LinkMap {
-    address: usize,
-    name: *const c_char,
-    dynamic: *const c_void,
-    next: AtomicPtr<LinkMap>,
-}
 
 /// Arguments for the C library's `dlmopen` in place of the program's.
 #[repr(C)]
