@@ -93,6 +93,8 @@ pub mod order {
     pub const RUN: u32 = 1;
     /// Bytes that are asked for beyond the ceiling are not to be had.
     pub const REFUSE: u32 = 2;
+    /// Calls that wait for memory to come back wait in vain: there is no room, and has not been for long.
+    pub const LOCKED_OUT: u32 = 4;
 }
 
 /// Priorities have three levels; larger ones run first.
@@ -165,8 +167,8 @@ pub struct OrderLine {
     pub keep_bytes: u64,
     /// Flags of [`order`].
     pub flags: u32,
-    /// Zero.
-    pub unused: u32,
+    /// For people: MiB of the device that are no tenant's, with [`order::LOCKED_OUT`].
+    pub foreign_mib: u32,
     /// When what processes ask for was looked at and refused, in CLOCK_MONOTONIC; 0 from an owner that does not say. What
     /// is asked for later is not refused yet.
     pub refused_ns: u64,
@@ -175,8 +177,10 @@ pub struct OrderLine {
     pub host_needed_bytes: u64,
     /// For people: bytes that the host has for it.
     pub host_room_bytes: u64,
-    /// Zero, to a cache line.
-    pub reserved: [u64; 2],
+    /// For people, with [`order::LOCKED_OUT`]: bytes that the tenant holds.
+    pub out_needed_bytes: u64,
+    /// And bytes that it could have.
+    pub out_room_bytes: u64,
 }
 
 /// The limits and gates: the first [`CONFIG_BYTES`] of the file.

@@ -389,6 +389,12 @@ pub struct TenantMemoryView {
     pub status: String,
     /// Time in which its calls waited for memory that was away, for room, or for their turn.
     pub waited_ns: u64,
+    /// Where its calls wait in vain, since what it holds has no room: a reason code.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// The reason in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
 }
 
 #[cfg(test)]

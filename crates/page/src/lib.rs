@@ -64,7 +64,7 @@ pub use error::{AttachError, TenantFile};
 pub use live::OwnerWord;
 pub use meet::MeetFile;
 pub use process::{effective_uid, pid_namespace};
-pub use residence::{HostRefusal, MemoryOrder, ResidenceEntry, ResidenceWords};
+pub use residence::{HostRefusal, LockedOut, MemoryOrder, ResidenceEntry, ResidenceWords};
 pub use share::ShareWords;
 pub use shared::SharedEntry;
 pub use source::ConfigSource;

@@ -111,16 +111,17 @@ impl Live {
         let allowed_bytes = self.load_first(config::allowed_at(row, slot));
         let managed = self.load_first(config::managed_at(row, slot));
         let at = |offset| config::order_at(row) + offset;
+        let long = |offset| self.load_first(at(offset));
         let line = OrderLine {
-            lease_ns: self.load_first(at(core::mem::offset_of!(OrderLine, lease_ns))),
-            keep_bytes: self.load_first(at(core::mem::offset_of!(OrderLine, keep_bytes))),
+            lease_ns: long(core::mem::offset_of!(OrderLine, lease_ns)),
+            keep_bytes: long(core::mem::offset_of!(OrderLine, keep_bytes)),
             flags: self.word(at(core::mem::offset_of!(OrderLine, flags))).load_first(),
-            unused: 0,
-            refused_ns: self.load_first(at(core::mem::offset_of!(OrderLine, refused_ns))),
-            host_needed_bytes: self
-                .load_first(at(core::mem::offset_of!(OrderLine, host_needed_bytes))),
-            host_room_bytes: self.load_first(at(core::mem::offset_of!(OrderLine, host_room_bytes))),
-            reserved: [0; 2],
+            foreign_mib: self.word(at(core::mem::offset_of!(OrderLine, foreign_mib))).load_first(),
+            refused_ns: long(core::mem::offset_of!(OrderLine, refused_ns)),
+            host_needed_bytes: long(core::mem::offset_of!(OrderLine, host_needed_bytes)),
+            host_room_bytes: long(core::mem::offset_of!(OrderLine, host_room_bytes)),
+            out_needed_bytes: long(core::mem::offset_of!(OrderLine, out_needed_bytes)),
+            out_room_bytes: long(core::mem::offset_of!(OrderLine, out_room_bytes)),
         };
         (line, allowed_bytes, managed)
     }

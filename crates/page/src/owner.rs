@@ -243,7 +243,7 @@ impl Owner {
     /// [`AttachError::Open`] when the file cannot be written.
     pub fn set_order(&self, row: usize, line: &OrderLine) -> Result<(), AttachError> {
         let at = config::order_at(row.min(MAX_DEVICES - 1));
-        self.put(line.as_bytes().get(..ORDER_USED_BYTES).unwrap_or(&[]), at)
+        self.put(line.as_bytes(), at)
     }
 
     /// Writes the ceiling of the process in `slot` on device `row`.
@@ -351,8 +351,6 @@ const RULES_AT: usize = config::ANY_GATE_AT + 4;
 /// The magic, the version, the epoch, `any_gate` and what lies between them.
 const HEAD_BYTES: usize = RULES_AT;
 const LINE_USED_BYTES: usize = core::mem::offset_of!(GateLine, reserved);
-/// The same of an order.
-const ORDER_USED_BYTES: usize = core::mem::offset_of!(OrderLine, reserved);
 
 const _: () = assert!(LINE_USED_BYTES == 64 && core::mem::offset_of!(GateLine, gate) == 0);
 const _: () = assert!(core::mem::offset_of!(Config, compute_rule_count) == RULES_AT);

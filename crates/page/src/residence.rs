@@ -123,6 +123,18 @@ pub struct MemoryOrder {
     refused_ns: u64,
     host_needed_bytes: u64,
     host_room_bytes: u64,
+    locked_out: LockedOut,
+}
+
+/// Reason why calls that wait for memory wait in vain, for people.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LockedOut {
+    /// Bytes that the tenant holds.
+    pub needed_bytes: u64,
+    /// Bytes of the device that it could have.
+    pub room_bytes: u64,
+    /// MiB there that are no tenant's.
+    pub foreign_mib: u32,
 }
 
 /// Room that the host does not have, for which an owner refuses memory.
@@ -144,7 +156,17 @@ impl MemoryOrder {
             refused_ns: line.refused_ns,
             host_needed_bytes: line.host_needed_bytes,
             host_room_bytes: line.host_room_bytes,
+            locked_out: LockedOut {
+                needed_bytes: line.out_needed_bytes,
+                room_bytes: line.out_room_bytes,
+                foreign_mib: line.foreign_mib,
+            },
         }
+    }
+
+    /// Whether calls that wait for memory wait in vain, and why.
+    pub fn locked_out(self) -> Option<LockedOut> {
+        (self.flags & order::LOCKED_OUT != 0).then_some(self.locked_out)
     }
 
     /// Bytes of managed memory that it may have, wherever they are.

@@ -89,7 +89,7 @@ proptest! {
                 // The ceiling is the daemon's own.
                 holder.ceiling_bytes = order.allowed_bytes;
             }
-            let room = DeviceRoom { capacity_bytes };
+            let room = DeviceRoom { capacity_bytes, room_bytes: capacity_bytes };
             let mut planner = ResidencePlanner { tuning: &tuning, rows: &mut rows, state: &mut state };
             let next_ns = planner.step(now_ns, room, &holders, &mut orders);
             prop_assert!(next_ns > now_ns || now_ns == u64::MAX);

@@ -344,6 +344,7 @@ fn stuck_victim(max_wait_ns: u64) -> (Node, usize) {
     node.proc_mut(victim).stopped = true;
     // A part of a piece is free, which nobody can use.
     node.room.capacity_bytes += 100 * MIB;
+    node.room.room_bytes = node.room.capacity_bytes;
     node.run_for(SEC);
     node.start(3, 30 * GIB, Program::Busy);
     node.run_for(2 * SEC);

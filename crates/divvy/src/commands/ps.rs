@@ -381,6 +381,7 @@ train: DV061: why
                 gpu: UUID.to_owned(),
                 status: "restores".to_owned(),
                 waited_ns: 5,
+                ..TenantMemoryView::default()
             }],
             ..TenantView::default()
         };

@@ -422,7 +422,8 @@ impl Engine {
         for (seat, state) in self.seats.iter().zip(&self.tenant_states) {
             if let Seat::Taken(tenant, arrival) = seat {
                 let devices = self.devices.iter().flatten();
-                let memories = devices.filter_map(|d| d.memory.view_of(*arrival, &d.text));
+                let memories =
+                    devices.filter_map(|d| d.memory.view_of(*arrival, &d.text, &self.seats));
                 let memories: Vec<TenantMemoryView> = memories.collect();
                 hands.push(Arc::clone(tenant.hand()));
                 view.tenants.push(TenantView {

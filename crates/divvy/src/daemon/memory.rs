@@ -27,6 +27,7 @@ use super::adopted::ReadDepth;
 use super::host_room::{Copies, HostRoom, keep_in_places};
 use super::managed::divide_rows;
 use super::memory_row::Row;
+use super::no_room::{self, Unmoved};
 use super::room::Room;
 use super::scan::Scanner;
 use super::seat::Seat;
@@ -176,7 +177,8 @@ impl DeviceMemory {
             self.managed_bytes.unwrap_or(capacity_bytes),
             self.rows.iter_mut().map(|held| &mut held.managed),
         );
-        let room = DeviceRoom { capacity_bytes };
+        let room = DeviceRoom { capacity_bytes, room_bytes: self.room.whole_bytes() };
+        let foreign_mib = u32::try_from(self.room.foreign_bytes() >> 20).unwrap_or(u32::MAX);
         let sizes = self.holders.iter().map(|holder| holder.size_bytes);
         let short_bytes = sizes.fold(0_u64, u64::saturating_add).saturating_sub(capacity_bytes);
         let keeps = short_bytes > 0;
@@ -206,7 +208,7 @@ impl DeviceMemory {
             }
             is_changed |= tenant.served.hold(held.row, !given.run, keeps);
             held.count_wait(now_ns, holder, given.run);
-            if let Err(error) = held.put(tenant, *given, *kept_bytes, now_ns) {
+            if let Err(error) = held.put(tenant, *given, (*kept_bytes, foreign_mib), now_ns) {
                 seat.refuse(scanner, error.into());
                 is_changed = true;
             }
@@ -311,7 +313,12 @@ impl DeviceMemory {
     }
 
     /// The view of the tenant that arrived as this number, where it oversubscribes the device, which people know as `gpu`.
-    pub(super) fn view_of(&self, arrival: u64, gpu: &str) -> Option<TenantMemoryView> {
+    pub(super) fn view_of(
+        &self,
+        arrival: u64,
+        gpu: &str,
+        seats: &[Seat],
+    ) -> Option<TenantMemoryView> {
         let at = self.rows.iter().position(|held| held.arrival == arrival)?;
         let held = self.rows.get(at)?;
         let status = match self.orders.get(at)?.status {
@@ -327,6 +334,40 @@ impl DeviceMemory {
             HolderStatus::Bypassed => "bypassed",
         };
         let waited_ns = held.waited_ns;
-        Some(TenantMemoryView { gpu: gpu.to_owned(), status: status.to_owned(), waited_ns })
+        let detail = self.no_room(at, seats);
+        Some(TenantMemoryView {
+            gpu: gpu.to_owned(),
+            status: status.to_owned(),
+            waited_ns,
+            reason: detail.as_ref().map(|_| no_room::CODE.to_owned()),
+            detail,
+        })
+    }
+
+    /// The words for a tenant that waits and has no room for what it holds.
+    fn no_room(&self, at: usize, seats: &[Seat]) -> Option<String> {
+        let (holder, order) = (self.holders.get(at)?, self.orders.get(at)?);
+        let is_out = matches!(order.status, HolderStatus::Larger | HolderStatus::PinnedOut);
+        if holder.wants_since_ns == 0 || !is_out && order.locked_out.is_none() {
+            return None;
+        }
+        let kept_bytes = |seat| {
+            let rows = self.rows.iter().zip(&self.orders).enumerate();
+            let kept = rows.filter(|(other, (held, order))| {
+                *other != at && held.seat == seat && order.status == HolderStatus::Bypassed
+            });
+            kept.map(|(_, (held, _))| held.sum(|memory| memory.resident_bytes)).sum::<u64>()
+        };
+        let tenants = seats.iter().enumerate();
+        let unmoved = tenants.filter_map(|(seat, taken)| {
+            let name = taken.tenant()?.hand().path.file_name()?.to_string_lossy().into_owned();
+            let fixed_bytes = self.room.fixed_bytes(seat);
+            Some(Unmoved { name, fixed_bytes, kept_bytes: kept_bytes(seat) })
+        });
+        let unmoved: Vec<_> = unmoved.collect();
+        let kept_bytes = unmoved.iter().map(|one| one.kept_bytes).fold(0, u64::saturating_add);
+        let room_bytes = self.room.whole_bytes().saturating_sub(kept_bytes);
+        let foreign_bytes = self.room.foreign_bytes();
+        Some(no_room::text(holder.size_bytes, room_bytes, unmoved, foreign_bytes))
     }
 }

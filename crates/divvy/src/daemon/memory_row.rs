@@ -279,7 +279,7 @@ impl Row {
         &mut self,
         tenant: &mut Adopted,
         given: HolderOrder,
-        keep_bytes: u64,
+        (keep_bytes, foreign_mib): (u64, u32),
         now_ns: u64,
     ) -> Result<(), AttachError> {
         self.pinned_out_ns = match given.status {
@@ -306,6 +306,8 @@ impl Row {
         is_news |= self.managed.put(owner, self.row)?;
         let run = if given.run { order::RUN } else { 0 };
         let refuse = if self.refuses { order::REFUSE } else { 0 };
+        let locked_out = given.locked_out.map_or(0, |_| order::LOCKED_OUT);
+        let out = given.locked_out.unwrap_or_default();
         let keep_bytes = self.part_bytes(keep_bytes);
         let (host_needed_bytes, host_room_bytes) = match self.shortage {
             Some(shortage) => (shortage.needed_bytes, shortage.room_bytes),
@@ -314,11 +316,13 @@ impl Row {
         let line = OrderLine {
             lease_ns: 0,
             keep_bytes,
-            flags: run | refuse,
+            flags: run | refuse | locked_out,
+            foreign_mib: given.locked_out.map_or(0, |_| foreign_mib),
             refused_ns: self.refused_ns,
             host_needed_bytes,
             host_room_bytes,
-            ..self.line
+            out_needed_bytes: out.needed_bytes,
+            out_room_bytes: out.room_bytes,
         };
         let is_other = line != OrderLine { lease_ns: 0, ..self.line };
         is_news |= is_other;

@@ -31,6 +31,7 @@ mod managed;
 mod memory;
 mod memory_row;
 mod metrics;
+mod no_room;
 mod owned;
 pub(crate) mod place;
 mod quota;

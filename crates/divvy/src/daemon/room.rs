@@ -28,12 +28,16 @@ const STILL_NS: u64 = 20_000_000;
 pub(super) struct Room {
     capacity_bytes: Option<u64>,
     last_bytes: u64,
+    /// The same without an operator's bound.
+    whole_bytes: u64,
     looked_ns: u64,
     /// Sum of what tenants had on the card, and since when it has been that.
     there_bytes: u64,
     there_since_ns: u64,
     /// Used by no tenant, once it is known.
     foreign_bytes: Option<u64>,
+    /// Bytes that cannot move, by the seats of their tenants.
+    fixed: Vec<(usize, u64)>,
 }
 
 /// Freedom of a tenant's memory to move.
@@ -67,10 +71,12 @@ impl Room {
         Self {
             capacity_bytes,
             last_bytes: 0,
+            whole_bytes: 0,
             looked_ns: 0,
             there_bytes: 0,
             there_since_ns: 0,
             foreign_bytes: None,
+            fixed: Vec::new(),
         }
     }
 
@@ -84,6 +90,22 @@ impl Room {
         self.last_bytes
     }
 
+    /// The same without an operator's bound, which counts for what is made and not for what is there.
+    pub(super) fn whole_bytes(&self) -> u64 {
+        self.whole_bytes
+    }
+
+    /// Bytes of the tenant in `seat` that cannot move, as the last look found them.
+    pub(super) fn fixed_bytes(&self, seat: usize) -> u64 {
+        let of = self.fixed.iter().filter(|(other, _)| *other == seat);
+        of.map(|(_, bytes)| *bytes).fold(0, u64::saturating_add)
+    }
+
+    /// Bytes of the device that no tenant has, as far as that is known.
+    pub(super) fn foreign_bytes(&self) -> u64 {
+        self.foreign_bytes.unwrap_or(0)
+    }
+
     /// Bytes of the device for memory that can move, where these tenants are seated.
     pub(super) fn capacity_bytes(&mut self, now_ns: u64, seats: &[Seat], device: &Uuid) -> u64 {
         if now_ns < self.looked_ns.saturating_add(LOOK_NS) && self.looked_ns != 0 {
@@ -91,7 +113,9 @@ impl Room {
         }
         self.looked_ns = now_ns;
         let mut sums = Sums::default();
-        for tenant in seats.iter().filter_map(Seat::tenant) {
+        self.fixed.clear();
+        for (seat, taken) in seats.iter().enumerate() {
+            let Some(tenant) = taken.tenant() else { continue };
             if let (Some(row), Some(usage)) = (tenant.served.row_of(device), tenant.usage()) {
                 let slots = tenant.living_slots();
                 let kind = match (tenant.oversubscribes(), tenant.stays >> row & 1) {
@@ -99,7 +123,9 @@ impl Room {
                     (true, 0) => Kind::Movable,
                     (true, _) => Kind::Stays,
                 };
+                let before_bytes = sums.fixed_bytes;
                 sums.add(usage, row, slots, kind, now_ns);
+                self.fixed.push((seat, sums.fixed_bytes.saturating_sub(before_bytes)));
             }
         }
         self.learn(now_ns, &sums);
@@ -107,6 +133,7 @@ impl Room {
         let foreign_bytes = self.foreign_bytes.unwrap_or(unknown_bytes);
         let room_bytes = sums.total_bytes.saturating_sub(foreign_bytes);
         let room_bytes = room_bytes.saturating_sub(sums.fixed_bytes);
+        self.whole_bytes = room_bytes;
         let capacity_bytes = self.capacity_bytes.unwrap_or(u64::MAX);
         self.last_bytes = room_bytes.min(capacity_bytes.saturating_sub(sums.stays_bytes));
         self.last_bytes

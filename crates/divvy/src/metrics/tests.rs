@@ -61,6 +61,7 @@ fn view() -> View {
         gpu: gpu.to_owned(),
         status: "waits".to_owned(),
         waited_ns: 3,
+        ..TenantMemoryView::default()
     };
     let seen = TenantView {
         directory: "/d/1".to_owned(),

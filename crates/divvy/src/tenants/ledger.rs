@@ -320,6 +320,7 @@ pub(crate) fn add_views(tenants: &mut [LedgerTenant], views: &[View]) {
             let memory = seen.memories.iter().find(|memory| memory.gpu == device.uuid);
             device.memory_status = memory.map(|memory| memory.status.clone());
             device.memory_waited_ns = memory.map(|memory| memory.waited_ns);
+            device.reasons.extend(memory.and_then(|one| note(&one.reason, &one.detail)));
             device.reasons.extend(known.and_then(|known| note(&known.reason, &known.detail)));
         }
     }

@@ -226,14 +226,14 @@ impl Step<'_> {
         room.over_bytes -= back_bytes;
         let allowed_bytes = granted_bytes - back_bytes;
         self.note_residence(row, allowed_bytes);
-        let status = self.status(row);
+        let (status, locked_out) = (self.status(row), self.locked_out(row));
         let Some(holder) = self.rows.get_mut(row) else { return false };
         // Its turn goes on without it, should it have lost memory after an order that did not arrive.
         let run = holder.member.is_some_and(|m| m.resident_since_ns != 0) && holder.is_whole();
         if allowed_bytes != holder.order.allowed_bytes {
             holder.moved_ns = self.now_ns;
         }
-        holder.order = HolderOrder { allowed_bytes, run, status };
+        holder.order = HolderOrder { allowed_bytes, run, status, locked_out };
 
         let out_bytes = holder.resident_bytes.saturating_sub(allowed_bytes);
         let in_bytes = allowed_bytes.min(holder.held_bytes()).saturating_sub(holder.resident_bytes);

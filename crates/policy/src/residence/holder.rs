@@ -74,6 +74,8 @@ pub struct HolderState {
     pub(super) late_ns: u64,
     /// It did not evict in time: its bytes count as pinned.
     pub(super) bypassed: bool,
+    /// Time for which its calls have waited in vain since it ran last: it has no room.
+    pub(super) out_ns: u64,
     /// Times that it was to evict and could not, and whether it has said so of its last order to.
     stayed: u64,
     pub(super) has_stayed: bool,

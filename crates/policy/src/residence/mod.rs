@@ -14,7 +14,8 @@
 //! next turn is furthest. No turn ends without a waiter. A tenant that wants and fits is resident and runs within the
 //! turns of the others, each of which is long enough to pay for its movement and short enough for
 //! [`ResidenceTuning::max_wait_ns`]. A tenant that does not answer costs the others [`ResidenceTuning::patience_ns`] and
-//! the bytes it keeps. Claims that the orders did not allow are not believed.
+//! the bytes it keeps. Claims that the orders did not allow are not believed. A tenant that waits has its turn, or is told
+//! that it can have none ([`LockedOut`]), in a time that does not depend on what others do.
 //!
 //! A process that needs memory of several devices asks for them in one order ([`DeviceSpan`]).
 //!
@@ -24,6 +25,7 @@
 mod ceilings;
 mod divide;
 mod holder;
+mod locked_out;
 mod managed;
 mod member;
 mod order;
@@ -43,7 +45,7 @@ pub use self::divide::{ProcessMemory, divide};
 pub use self::holder::HolderState;
 pub use self::managed::{ManagedCeiling, ManagedUse, divide_managed};
 pub use self::order::{
-    HolderOrder, HolderStatus, KEPT_BEYOND_BYTES, ORDER_LEASE_NS, PINNED_OUT_NS,
+    HolderOrder, HolderStatus, KEPT_BEYOND_BYTES, LockedOut, ORDER_LEASE_NS, PINNED_OUT_NS,
 };
 pub use self::promise::{HostClaim, HostPlace, HostPromise, HostShortage, MAX_PLACES};
 pub use self::sample::{DeviceRoom, Freeze, Holder};

@@ -10,7 +10,9 @@ pub const ORDER_LEASE_NS: (u64, u64) = (1_000_000_000, 500_000_000);
 /// Its owner reckons with them.
 pub const KEPT_BEYOND_BYTES: u64 = 2 << 30;
 
-/// Time for which a tenant that is [`HolderStatus::PinnedOut`] is waited for before what it asks for is refused.
+/// Time for which a tenant that is [`HolderStatus::PinnedOut`] is waited for before what it asks for is refused, and for which
+/// one that has no room for what it holds waits before it is [`LockedOut`]: half the longest wait for a turn, so that whoever
+/// is not told has a turn; and what a program needs that ends, to have given its room back.
 pub const PINNED_OUT_NS: u64 = 15_000_000_000;
 
 /// Status of a tenant after a step, as `divvy ps` shows it.
@@ -37,6 +39,16 @@ pub enum HolderStatus {
     Bypassed,
 }
 
+/// Word to a tenant whose calls wait for memory that cannot be where they need it: it is larger than what can be had, and has
+/// been for [`PINNED_OUT_NS`] of its wait. Its calls are to fail instead of waiting on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LockedOut {
+    /// Bytes that it holds.
+    pub needed_bytes: u64,
+    /// Bytes of the device that it could have, were no other tenant to keep any that can leave.
+    pub room_bytes: u64,
+}
+
 /// Order for one tenant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HolderOrder {
@@ -47,4 +59,6 @@ pub struct HolderOrder {
     pub run: bool,
     /// Status for display.
     pub status: HolderStatus,
+    /// Its calls wait in vain.
+    pub locked_out: Option<LockedOut>,
 }

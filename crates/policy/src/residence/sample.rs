@@ -7,8 +7,11 @@
 /// Bytes of the device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceRoom {
-    /// Bytes of the device for memory that can move. May change at any step.
+    /// Bytes of the device that memory which can move may take. May change at any step.
     pub capacity_bytes: u64,
+    /// Bytes that the device has for such memory. The capacity may be less, as an operator wishes: of what is made, not
+    /// of what is there.
+    pub room_bytes: u64,
 }
 
 /// Whether a user sent a tenant's memory away.

@@ -48,7 +48,10 @@ impl ResidencePlanner<'_> {
             tuning: self.tuning,
             now_ns,
             // Sums that saturate are too many, never all.
-            room: DeviceRoom { capacity_bytes: room.capacity_bytes.min(u64::MAX - 1) },
+            room: DeviceRoom {
+                capacity_bytes: room.capacity_bytes.min(u64::MAX - 1),
+                room_bytes: room.room_bytes.min(u64::MAX - 1),
+            },
             left_bytes: 0,
             by_age: false,
             fits: false,
@@ -58,8 +61,10 @@ impl ResidencePlanner<'_> {
             rows: self.rows,
             state: self.state,
         };
-        step.observe(holders);
+        let elapsed_ns = step.observe(holders);
+        step.lift();
         step.decide();
+        step.count_out(elapsed_ns);
         let moves = step.order_all();
         let next_ns = step.next_ns(moves);
         for (row, order) in orders.iter_mut().enumerate() {
@@ -70,7 +75,7 @@ impl ResidencePlanner<'_> {
 }
 
 impl Step<'_> {
-    fn observe(&mut self, holders: &[Holder]) {
+    fn observe(&mut self, holders: &[Holder]) -> u64 {
         let last_ns = self.state.last_ns.min(self.now_ns);
         let elapsed_ns = match self.state.last_ns {
             0 => 0,
@@ -97,6 +102,7 @@ impl Step<'_> {
                 holder.follow(self.tuning, elapsed_ns);
             }
         }
+        elapsed_ns
     }
 
     fn decide(&mut self) {

@@ -51,7 +51,7 @@ impl Hand {
             // The orders of an earlier planner stand.
             holder.ceiling_bytes = if first { holder.resident_bytes } else { order.allowed_bytes };
         }
-        let room = DeviceRoom { capacity_bytes };
+        let room = DeviceRoom { capacity_bytes, room_bytes: capacity_bytes };
         let mut planner =
             ResidencePlanner { tuning: &self.tuning, rows: &mut self.rows, state: &mut self.state };
         let next_ns = planner.step(self.now_ns, room, &holders, &mut self.orders);

@@ -70,7 +70,7 @@ impl Node {
             now_ns: SEC,
             tick_ns: MS / 4,
             tuning: ResidenceTuning::default(),
-            room: DeviceRoom { capacity_bytes },
+            room: DeviceRoom { capacity_bytes, room_bytes: capacity_bytes },
             rows: vec![HolderState::default(); rows],
             state: ResidenceState::default(),
             procs: (0..rows).map(|_| None).collect(),
@@ -273,7 +273,7 @@ impl Node {
 
     /// Sets the bytes of the device.
     pub(crate) fn resize(&mut self, capacity_bytes: u64) {
-        self.room.capacity_bytes = capacity_bytes;
+        self.room = DeviceRoom { capacity_bytes, room_bytes: capacity_bytes };
         self.next_step_ns = 0;
         self.last_true_bytes = u64::MAX;
     }

@@ -1,0 +1,66 @@
+//! Tenants that cannot run: larger than what can be had, for as long as others keep what cannot leave.
+//!
+//! Contexts, pools, a program's own handles, memory of tenants that do not oversubscribe and memory that does not let go
+//! take room at any time, and no order takes it back. So a tenant that held its memory rightly may come to be too
+//! large. It is told then, since no turn would come.
+//!
+//! Promises: time counts only while a call waits and there is no room, and begins again once the tenant has run; a bound that an
+//! operator sets keeps nobody from running. Does not decide who goes.
+
+use super::holder::HolderState;
+use super::order::{LockedOut, PINNED_OUT_NS};
+use super::queue::Class;
+use super::view::Step;
+
+impl Step<'_> {
+    /// Has the capacity be as large as the largest tenant, as far as the device has the room: what it holds may have been made
+    /// before there was an owner, or a bound. More is not given for it, since what is asked for beyond is the caller's to refuse.
+    pub(super) fn lift(&mut self) {
+        let must_fit = |h: &&HolderState| h.is_present() && !h.frozen && h.spare_bytes == 0;
+        let held_bytes = self.rows.iter().filter(must_fit).map(HolderState::held_bytes).max();
+        let lifted_bytes = held_bytes.unwrap_or(0).min(self.room.room_bytes);
+        self.room.capacity_bytes = self.room.capacity_bytes.max(lifted_bytes);
+    }
+
+    /// Whether a tenant has no room for what it holds, however long it waits for its turn.
+    fn is_out(&self, row: usize, holder: &HolderState) -> bool {
+        if holder.stands_still() {
+            // It has said that it cannot let go, and a part of it is away.
+            return holder.has_stayed && !holder.frozen;
+        }
+        let class = self.key(row).map(|key| key.0);
+        let is_larger = matches!(class, Some(Class::Larger | Class::PinnedOut));
+        is_larger && holder.held_bytes() > self.left_bytes
+    }
+
+    /// Counts the time for which tenants have waited in vain.
+    pub(super) fn count_out(&mut self, elapsed_ns: u64) {
+        // A planner that did not run itself has no reason to be impatient.
+        let elapsed_ns = elapsed_ns.min(self.tuning.patience_ns / 4);
+        for row in 0..self.rows.len() {
+            let Some(holder) = self.rows.get(row) else { continue };
+            let runs = holder.member.is_some_and(|m| m.resident_since_ns != 0);
+            let out_ns = match (holder.wants && !holder.frozen && !runs, self.is_out(row, holder)) {
+                (false, _) => 0,
+                (true, false) => holder.out_ns,
+                (true, true) => holder.out_ns.saturating_add(elapsed_ns),
+            };
+            if let Some(holder) = self.rows.get_mut(row) {
+                holder.out_ns = out_ns;
+            }
+        }
+    }
+
+    /// The word to a tenant that has waited in vain for long enough.
+    pub(super) fn locked_out(&self, row: usize) -> Option<LockedOut> {
+        let holder = self.rows.get(row)?;
+        if holder.out_ns < PINNED_OUT_NS || !self.is_out(row, holder) {
+            return None;
+        }
+        let own_bytes = holder.pinned_bytes();
+        Some(LockedOut {
+            needed_bytes: holder.held_bytes(),
+            room_bytes: self.left_bytes.saturating_add(own_bytes).min(self.room.capacity_bytes),
+        })
+    }
+}
