@@ -15,8 +15,10 @@ const CLEAR_NS: u64 = 7_700_000;
 pub struct MemoryCard {
     /// Its size.
     pub card_bytes: u64,
-    /// Bytes that exist there.
+    /// Bytes that exist there, of the memory that can leave.
     pub there_bytes: u64,
+    /// Bytes there that cannot: of tenants, and of others.
+    pub fixed_bytes: [u64; 2],
     /// Room of the host.
     pub host_bytes: u64,
     /// Bytes that are on the host.
@@ -30,7 +32,33 @@ impl MemoryCard {
     /// An empty one.
     pub fn new(card_bytes: u64, host_bytes: u64) -> Self {
         let clearing = VecDeque::new();
-        Self { card_bytes, there_bytes: 0, host_bytes, away_bytes: 0, most_away_bytes: 0, clearing }
+        Self {
+            card_bytes,
+            there_bytes: 0,
+            fixed_bytes: [0; 2],
+            host_bytes,
+            away_bytes: 0,
+            most_away_bytes: 0,
+            clearing,
+        }
+    }
+
+    /// Bytes that memory which can leave could have, were there none.
+    pub fn room_bytes(&self) -> u64 {
+        self.card_bytes - self.fixed_bytes[0] - self.fixed_bytes[1]
+    }
+
+    /// Bytes that are free.
+    pub fn free_bytes(&self) -> u64 {
+        self.room_bytes() - self.there_bytes
+    }
+
+    /// Memory that cannot leave, of tenants or of others, is to be so much, and is as much as finds room.
+    pub fn fix(&mut self, of: usize, bytes: u64, now_ns: u64) {
+        let most_bytes = self.fixed_bytes[of] + self.free_bytes();
+        let before_bytes = std::mem::replace(&mut self.fixed_bytes[of], bytes.min(most_bytes));
+        let less_bytes = before_bytes.saturating_sub(bytes);
+        self.clearing.push_back((now_ns + CLEAR_NS, less_bytes));
     }
 
     /// Makes memory: when it is there, or `None` where the card is full.
@@ -38,7 +66,7 @@ impl MemoryCard {
         while self.clearing.front().is_some_and(|(until_ns, _)| *until_ns <= now_ns) {
             self.clearing.pop_front();
         }
-        let free_bytes = self.card_bytes.saturating_sub(self.there_bytes);
+        let free_bytes = self.free_bytes();
         if bytes > free_bytes {
             return None;
         }

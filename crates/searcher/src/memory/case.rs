@@ -19,6 +19,9 @@ pub struct MemoryCase {
     pub card_mib: u64,
     /// Room of the host for what is away.
     pub host_mib: u64,
+    /// The most of the card that memory which can leave may take, as an operator wishes; 0 for as much as there is room for.
+    #[serde(default)]
+    pub capacity_mib: u64,
     /// How long the run lasts.
     pub run_ms: u64,
     /// A tick.
@@ -125,6 +128,27 @@ pub enum MemoryChange {
         /// How long there is none.
         ms: u64,
     },
+    /// Memory that cannot leave takes so much of the card from now on, as far as it finds room: contexts, pools, handles of
+    /// programs, and tenants that do not oversubscribe.
+    Fixed {
+        /// How much.
+        mib: u64,
+    },
+    /// The same of programs that are no tenant's: the owner learns of it by what processes say is free.
+    Foreign {
+        /// How much.
+        mib: u64,
+    },
+    /// The process's contexts go, and it has another after so long: meanwhile it can neither make memory nor move any.
+    NoContext {
+        /// How long.
+        ms: u64,
+    },
+    /// A stream of it waits for the host: its work does not end for so long.
+    Waits {
+        /// How long.
+        ms: u64,
+    },
     /// The host has room for so much from now on.
     Host {
         /// How much.
@@ -190,7 +214,52 @@ pub fn draw(seed: u64) -> MemoryCase {
     };
     let tick_us = *choose.named("tick").one_of(&[500, 1_000, 2_000]).unwrap_or(&1_000);
     let max_wait_ms = if plain { 30_000 } else { 3_000 };
-    MemoryCase { card_mib, host_mib, run_ms, tick_us, max_wait_ms, tenants, events }
+    let crowded = choose.named("crowd");
+    let is_crowded = !plain && !fits && crowded.below(3) == 0;
+    let capacity_mib = match crowded.named("capacity").below(3) {
+        0 if is_crowded => crowded.named("bound").between(card_mib / 4, card_mib),
+        _ => 0,
+    };
+    let run_ms = if is_crowded { crowd(crowded, card_mib, &tenants, &mut events) } else { run_ms };
+    MemoryCase {
+        card_mib,
+        host_mib,
+        capacity_mib,
+        run_ms,
+        tick_us,
+        max_wait_ms,
+        tenants,
+        events,
+    }
+}
+
+/// Memory that cannot leave comes and goes, contexts do, and streams wait for the host; how long such a run takes.
+fn crowd(
+    choose: Choices,
+    card_mib: u64,
+    tenants: &[MemoryTenant],
+    events: &mut Vec<MemoryEvent>,
+) -> u64 {
+    for number in 0..choose.named("events").between(1, 6) {
+        let choose = choose.named("event").of(number);
+        let tenant = choose.named("tenant").below(tenants.len() as u64) as usize;
+        let processes = tenants.get(tenant).map_or(1, |tenant| tenant.processes.len());
+        let process = choose.named("process").below(processes as u64) as usize;
+        let mib = choose.named("size").below(card_mib);
+        let ms = choose.named("length").spread(1, 8_000);
+        let what = match choose.named("kind").below(7) {
+            0..3 => MemoryChange::Fixed { mib },
+            3 => MemoryChange::Foreign { mib: mib / 2 },
+            4 => MemoryChange::NoContext { ms },
+            5 => MemoryChange::Waits { ms },
+            // A capture that never ends.
+            _ => MemoryChange::Hold,
+        };
+        let at_ms = 500 + choose.named("at").below(10_000);
+        events.push(MemoryEvent { at_ms, tenant, process, what });
+    }
+    events.sort_by_key(|event| event.at_ms);
+    60_000
 }
 
 fn tenant(choose: Choices, card_mib: u64, plain: bool, fits: Option<u64>) -> MemoryTenant {

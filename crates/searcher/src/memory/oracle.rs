@@ -3,7 +3,7 @@
 //! Promises: bytes are the card's own, not what anybody says. Bounds are formulas of the planner's constants, the link and the
 //! processes' own slowness.
 
-use divvy_policy::residence::HolderStatus;
+use divvy_policy::residence::{HolderStatus, PINNED_OUT_NS};
 
 use super::card::LINK_BYTES_PER_S;
 use super::case::MemoryCase;
@@ -21,8 +21,13 @@ pub struct MemoryJudge {
     pub broken: Vec<String>,
     /// The most that was away beyond what did not fit the card.
     pub most_beyond_bytes: u64,
-    /// Since when each tenant is owed a turn.
+    /// Since when each tenant is owed a turn, or the word that it can have none; and whether it is a turn.
     owed_ns: Vec<u64>,
+    may_run: Vec<bool>,
+    /// Since when that has been so.
+    since_ns: Vec<u64>,
+    /// Words of that kind that were looked at.
+    told: usize,
     /// Bytes moved, and when anybody worked last.
     worked: (u64, u64),
     /// All has fitted at all times, and nobody was sent away.
@@ -49,6 +54,9 @@ impl MemoryJudge {
             broken: Vec::new(),
             most_beyond_bytes: 0,
             owed_ns: vec![BEGIN_NS; case.tenants.len()],
+            may_run: vec![true; case.tenants.len()],
+            since_ns: vec![BEGIN_NS; case.tenants.len()],
+            told: 0,
             worked: (0, BEGIN_NS),
             has_fitted: true,
             is_plain,
@@ -102,12 +110,15 @@ impl MemoryJudge {
         if (there_bytes, away_bytes) != (world.card.there_bytes, world.card.away_bytes) {
             self.breaks(world, "bytes are lost".to_owned());
         }
-        if full > self.full && world.is_in_charge() {
+        // What cannot leave takes room that was given, and is known of a little later.
+        let is_known = world.now_ns > world.fixed_ns.max(BEGIN_NS + 1) + 2_000 * MS
+            || world.fixed_ns == BEGIN_NS;
+        if full > self.full && world.is_in_charge() && is_known {
             self.breaks(world, "orders were for more than the card has".to_owned());
         }
         self.full = full;
         // Memory on its way counts as both.
-        let bound_bytes = world.card.card_bytes;
+        let bound_bytes = world.card.card_bytes.min(world.capacity_bytes.unwrap_or(u64::MAX));
         self.has_fitted &= size_bytes <= bound_bytes && !world.is_upset;
         let short_bytes = size_bytes.saturating_sub(bound_bytes);
         let beyond_bytes = away_bytes.saturating_sub(short_bytes);
@@ -162,7 +173,8 @@ impl MemoryJudge {
                 if lies { world.card.card_bytes } else { size_bytes[tenant] }
             })
             .fold(0, u64::saturating_add);
-        let left_bytes = world.card.card_bytes.saturating_sub(pinned_bytes);
+        let left_bytes = world.card.room_bytes().saturating_sub(pinned_bytes);
+        let lies = world.living().any(|(_, process)| process.lie.is_some());
         let count = tenants as u64;
         let move_ns = world.card.card_bytes * 2 / (LINK_BYTES_PER_S / 1_000_000_000);
         // Each may have to be moved for, and each that does not follow be waited for as a newcomer and as a victim.
@@ -174,24 +186,41 @@ impl MemoryJudge {
         for tenant in 0..tenants {
             let is_frozen = world.owner.orders.get(tenant).map(|order| order.status)
                 == Some(HolderStatus::Frozen);
+            let may_run = size_bytes[tenant] <= left_bytes;
+            if may_run != self.may_run[tenant] {
+                (self.may_run[tenant], self.since_ns[tenant]) = (may_run, world.now_ns);
+            }
+            // What a lie makes others believe they do not have they are not told that they lack.
             let is_owed = waits[tenant]
                 && !is_adverse[tenant]
                 && !is_host_short
                 && !is_frozen
-                && size_bytes[tenant] <= left_bytes;
+                && (may_run || !lies);
             if !is_owed {
                 self.owed_ns[tenant] = world.now_ns;
                 continue;
             }
-            let since_ns = self.owed_ns[tenant].max(world.upset_ns);
+            let since_ns = self.owed_ns[tenant].max(self.since_ns[tenant]).max(world.upset_ns);
+            let bound_ns = if may_run { bound_ns } else { bound_ns + PINNED_OUT_NS };
             if world.now_ns.saturating_sub(since_ns) > bound_ns {
                 let (ms, mib) = (bound_ns / MS, size_bytes[tenant] >> 20);
                 let orders = &world.owner.orders;
-                self.breaks(
-                    world,
-                    format!("tenant {tenant} of {mib} MiB waits {ms} ms: {orders:?}"),
-                );
+                let what = if may_run { "waits" } else { "is not told" };
+                self.breaks(world, format!("tenant {tenant} of {mib} MiB {what} {ms} ms: {orders:?}"));
                 return;
+            }
+        }
+        self.see_told(world, bound_ns);
+    }
+
+    /// Looks whether those that were told that they wait in vain did.
+    fn see_told(&mut self, world: &MemoryWorld, bound_ns: u64) {
+        let from = std::mem::replace(&mut self.told, world.told.len());
+        for (told_ns, tenant) in world.told.iter().skip(from).copied() {
+            let had_room_ns = self.since_ns[tenant].max(world.upset_ns);
+            let has_room = self.may_run[tenant] && told_ns > had_room_ns + bound_ns;
+            if has_room {
+                self.breaks(world, format!("tenant {tenant} is told that it has no room"));
             }
         }
     }

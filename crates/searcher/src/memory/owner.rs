@@ -94,11 +94,12 @@ impl MemoryOwner {
     pub fn step(
         &mut self,
         now_ns: u64,
-        (capacity_bytes, host_bytes): (u64, u64),
+        (room, host_bytes): (DeviceRoom, u64),
         words: &[Option<ProcessWords>],
         wishes: &[TenantWish],
         standing: &mut [StandingOrder],
     ) {
+        let capacity_bytes = room.capacity_bytes;
         let sample = |tenant| {
             let (holder, refuses) = self.sample(tenant, now_ns, capacity_bytes, words, wishes);
             self.holders[tenant] = holder;
@@ -114,7 +115,7 @@ impl MemoryOwner {
         }
         let Self { tuning, states, state, holders, orders, .. } = self;
         let mut planner = ResidencePlanner { tuning, rows: states, state };
-        self.next_ns = planner.step(now_ns, DeviceRoom { capacity_bytes }, holders, orders);
+        self.next_ns = planner.step(now_ns, room, holders, orders);
         if now_ns < self.lively_until_ns {
             self.next_ns = self.next_ns.min(now_ns + LIVELY_NS.0);
         }
@@ -243,6 +244,7 @@ impl MemoryOwner {
                 lease_ns,
                 allowed_bytes: bytes,
                 run: order.run,
+                locked_out: order.locked_out.is_some(),
                 refused_ns: if refuses { now_ns } else { 0 },
             };
         }

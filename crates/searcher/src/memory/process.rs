@@ -38,6 +38,8 @@ pub struct StandingOrder {
     pub allowed_bytes: u64,
     /// Calls may use the memory.
     pub run: bool,
+    /// Calls that wait for it wait in vain.
+    pub locked_out: bool,
     /// When what was asked for was refused; 0 for not.
     pub refused_ns: u64,
 }
@@ -84,6 +86,13 @@ pub struct MemoryProcess {
     pub lie: Option<u64>,
     /// The driver has nothing for it until then.
     pub no_create_until_ns: u64,
+    /// It has no context until then, and whether that is so.
+    pub no_context_until_ns: u64,
+    no_context: bool,
+    /// Its calls have failed, since they would wait in vain.
+    pub is_told: bool,
+    /// The driver refused what the owner allowed, in the last tick.
+    is_denied: bool,
     /// Counts: blocks refused, creates that found the card full, copies that found the host full.
     pub refused: u64,
     /// Creates that found the card full.
@@ -120,6 +129,10 @@ impl MemoryProcess {
             holds: false,
             lie: None,
             no_create_until_ns: 0,
+            no_context_until_ns: 0,
+            no_context: false,
+            is_told: false,
+            is_denied: false,
             refused: 0,
             full: 0,
             host_full_ns: 0,
@@ -130,7 +143,12 @@ impl MemoryProcess {
 
     /// Whether it does as it is told, at once.
     pub fn is_able(&self) -> bool {
-        !self.stopped && !self.holds && self.lie.is_none()
+        !self.stopped && !self.holds && !self.no_context && self.lie.is_none()
+    }
+
+    /// Whether it says what is free of the card: it works, or the driver refuses what the owner allows.
+    pub fn tells_free(&self) -> bool {
+        self.is_able() && (self.works && self.there_bytes > 0 || self.is_denied)
     }
 
     /// Bytes that exist, and those that it wants beside.
@@ -217,7 +235,7 @@ impl MemoryProcess {
     /// The order that it sees, as far as it has noticed it; none where the lease has passed.
     fn order(&mut self, order: &StandingOrder, now_ns: u64) -> Option<StandingOrder> {
         let is_other = |a: &StandingOrder, b: &StandingOrder| {
-            (a.allowed_bytes, a.run) != (b.allowed_bytes, b.run)
+            (a.allowed_bytes, a.run, a.locked_out) != (b.allowed_bytes, b.run, b.locked_out)
         };
         if is_other(&self.noticed, order) {
             if self.notice_ns == 0 {
@@ -246,11 +264,20 @@ impl MemoryProcess {
         card: &mut MemoryCard,
         [out_bytes, in_bytes]: [u64; 2],
     ) {
-        self.works = false;
+        (self.works, self.is_denied) = (false, false);
         if self.stopped || self.lie.is_some() {
             return;
         }
         let noticed = self.order(standing, now_ns);
+        if self.waits_from_ns != 0 && self.away_bytes > 0 {
+            self.is_told = noticed.is_some_and(|order| order.locked_out);
+        }
+        // In what it has it can neither make memory nor move any.
+        self.no_context = now_ns < self.no_context_until_ns;
+        if self.no_context {
+            self.waits_from_ns = 0;
+            return;
+        }
         // An order that it sees late it follows late; the ceiling that it looks at is the one that stands.
         let (least_bytes, most_bytes) = noticed.map_or((u64::MAX, u64::MAX), |order| {
             let [one, other] = [order.allowed_bytes, standing.allowed_bytes];
@@ -332,6 +359,7 @@ impl MemoryProcess {
             return;
         }
         self.full += u64::from(now_ns >= self.no_create_until_ns);
+        self.is_denied = true;
         self.retry_ns = now_ns + RETRY_NS;
         if is_new && self.denied_ns == 0 {
             self.denied_ns = now_ns;

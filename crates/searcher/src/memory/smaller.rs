@@ -62,6 +62,7 @@ fn candidates(case: &MemoryCase) -> Vec<MemoryCase> {
             with(&|case| case.tenants[tenant].processes[process].mib &= !0x3ff);
         }
     }
+    with(&|case| case.capacity_mib = 0);
     with(&|case| case.tick_us = 1_000);
     with(&|case| case.card_mib &= !0x3ff);
     all

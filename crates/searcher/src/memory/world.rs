@@ -2,6 +2,8 @@
 //!
 //! Promises: the same case gives the same run. Does not judge: that is [`super::oracle`].
 
+use divvy_policy::residence::DeviceRoom;
+
 use super::card::{LINK_BYTES_PER_S, MemoryCard};
 use super::case::{MIB, MemoryCase, MemoryChange, MemoryEvent, MemoryProgram};
 use super::owner::{MemoryOwner, ProcessWords, TenantWish};
@@ -37,10 +39,18 @@ pub struct MemoryWorld {
     pub wishes: Vec<TenantWish>,
     /// The orders that stand in the files.
     pub standing: Vec<StandingOrder>,
+    /// The most of the card that memory which can leave may take; none for as much as there is room for.
+    pub capacity_bytes: Option<u64>,
+    /// Bytes of others that the owner knows of.
+    known_foreign_bytes: u64,
+    /// When memory that cannot leave changed last.
+    pub fixed_ns: u64,
     /// The owner, while there is one.
     pub owner: MemoryOwner,
     /// Until when there is none.
     pub no_owner_until_ns: u64,
+    /// Tenants of which a process was told that it waits in vain, and when.
+    pub told: Vec<(u64, usize)>,
     /// When something happened last for which everybody may have to wait.
     pub upset_ns: u64,
     /// A process has lied, or the host had less than was promised.
@@ -73,7 +83,11 @@ impl MemoryWorld {
             standing: vec![StandingOrder::default(); places.len()],
             owner: MemoryOwner::new(case.tenants.len(), places.len(), max_wait_ns),
             places,
+            capacity_bytes: (case.capacity_mib > 0).then_some(case.capacity_mib * MIB),
+            known_foreign_bytes: 0,
+            fixed_ns: BEGIN_NS,
             no_owner_until_ns: 0,
+            told: Vec::new(),
             upset_ns: BEGIN_NS,
             is_upset: false,
             max_wait_ns,
@@ -135,6 +149,24 @@ impl MemoryWorld {
                 process.no_create_until_ns = now_ns + ms * MS;
                 self.upset_ns = now_ns + ms * MS;
             }
+            (MemoryChange::NoContext { ms }, Some(Some(process)), _) => {
+                process.no_context_until_ns = now_ns + ms * MS;
+                self.upset_ns = now_ns + ms * MS;
+            }
+            (MemoryChange::Waits { ms }, Some(Some(process)), _) => {
+                if process.is_able() && process.work_ns.1 > now_ns {
+                    process.work_ns.1 = now_ns + ms * MS;
+                    self.upset_ns = self.upset_ns.max(process.work_ns.1);
+                }
+            }
+            (MemoryChange::Fixed { mib }, ..) => {
+                card.fix(0, mib * MIB, now_ns);
+                (self.fixed_ns, self.is_upset) = (now_ns, true);
+            }
+            (MemoryChange::Foreign { mib }, ..) => {
+                card.fix(1, mib * MIB, now_ns);
+                (self.fixed_ns, self.is_upset) = (now_ns, true);
+            }
             (MemoryChange::Quantum { ms }, _, Some(wish)) => wish.quantum_ns = ms * MS,
             (MemoryChange::Weight { weight }, _, Some(wish)) => wish.weight = weight,
             (MemoryChange::Freeze, _, Some(wish)) => {
@@ -165,6 +197,10 @@ impl MemoryWorld {
             return false;
         }
         let (now_ns, card_bytes) = (self.now_ns, self.card.card_bytes);
+        // Who has memory there says now and then what is free, and where the driver refuses what the owner allows.
+        if self.places.iter().flat_map(|place| &place.process).any(MemoryProcess::tells_free) {
+            self.known_foreign_bytes = self.card.fixed_bytes[1];
+        }
         let words: Vec<_> = self
             .places
             .iter_mut()
@@ -183,7 +219,11 @@ impl MemoryWorld {
                 *order = StandingOrder::default();
             }
         }
-        let rooms = (card_bytes, self.card.host_bytes);
+        let known_bytes = self.card.fixed_bytes[0] + self.known_foreign_bytes;
+        let room_bytes = card_bytes.saturating_sub(known_bytes);
+        let capacity_bytes = self.capacity_bytes.map_or(room_bytes, |bytes| bytes.min(room_bytes));
+        let room = DeviceRoom { capacity_bytes, room_bytes };
+        let rooms = (room, self.card.host_bytes);
         self.owner.step(now_ns, rooms, &words, &self.wishes, &mut self.standing);
         true
     }
@@ -201,8 +241,14 @@ impl MemoryWorld {
             u64::try_from(u128::from(LINK_BYTES_PER_S) * u128::from(tick_ns) / 1_000_000_000);
         let budgets = movers.map(|count| bytes.unwrap_or(0) / count.max(1));
         for (place, order) in self.places.iter_mut().zip(&self.standing) {
-            if let Some(process) = &mut place.process {
-                process.tick(now_ns, order, &mut self.card, budgets);
+            let Some(process) = &mut place.process else { continue };
+            process.tick(now_ns, order, &mut self.card, budgets);
+            // A program whose calls fail ends.
+            if process.is_told
+                && let Some(process) = place.process.take()
+            {
+                self.told.push((now_ns, place.tenant));
+                process_dies(process, &mut self.card, now_ns);
             }
         }
         self.now_ns += tick_ns;
