@@ -38,6 +38,7 @@ mod managed;
 mod managed_backend;
 mod modules;
 mod mps;
+mod numbered;
 mod nvshare;
 mod old;
 mod output;

@@ -115,7 +115,8 @@ pub struct Rule {
     pub selector: u32,
     /// The device's index, for [`selector::INDEX`].
     pub index: u32,
-    /// The device's UUID, for [`selector::UUID`].
+    /// The device's UUID, for [`selector::UUID`]. For [`selector::INDEX`] that of the device which has the index, as the
+    /// rule's writer knows it; zero where it does not, and the index counts alone.
     pub uuid: Uuid,
     /// One of [`quantity`].
     pub quantity: u32,

@@ -238,6 +238,7 @@ impl Tenant {
     pub fn device_row(&self, device: &NewDevice<'_>) -> Result<DeviceRow, AttachError> {
         if let Some(row) = self.find_row(&device.uuid) {
             self.note_limit_bytes(row, device.limit_bytes);
+            self.note_index(row, device.index);
             return Ok(row);
         }
         let fd = self.reopen()?;
@@ -261,6 +262,14 @@ impl Tenant {
         }
         self.write_device(row, device);
         Ok(row)
+    }
+
+    /// Notes a device's index, where it is known, for display.
+    fn note_index(&self, row: DeviceRow, index: Option<u32>) {
+        let word = self.usage.u32_at(usage::device_at(row.index()) + device::INDEX);
+        if let Some(index) = index.filter(|index| word.load(SeqCst) != *index) {
+            word.store(index, SeqCst);
+        }
     }
 
     fn find_row(&self, uuid: &Uuid) -> Option<DeviceRow> {

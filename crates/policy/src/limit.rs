@@ -6,6 +6,9 @@
 //! environment variable names its device by a suffix: `DIVVY_MEMORY`, `DIVVY_MEMORY_1`; the same for
 //! `CUDA_DEVICE_MEMORY_LIMIT`, whose numbers without a unit are bytes however small.
 //!
+//! An index is the device's on the machine, in NVML's order. A rule by index may carry the UUID of the device that has
+//! the index, which then decides.
+//!
 //! Promises: UUID beats index beats "every device", whatever the order; two rules for one selector,
 //! a comma that was meant as a decimal point, an index out of range or an unknown selector are errors; a
 //! rule read from a file that no version of this code would write is an error too, never "no limit";
@@ -238,6 +241,11 @@ pub fn selector_of(rule: &Rule) -> Option<Selector> {
     }
 }
 
+/// Whether a rule is for an index whose device its writer did not know.
+pub fn is_bare(rule: &Rule) -> bool {
+    rule.selector == selector::INDEX && rule.uuid == [0; 16]
+}
+
 /// A rule's limit; `None` for one no version of this code writes.
 pub(crate) fn limit_of(rule: &Rule) -> Option<Limit> {
     match (rule.quantity, rule.value) {
@@ -263,7 +271,8 @@ impl fmt::Display for BadRule {
 
 impl core::error::Error for BadRule {}
 
-/// The limit of one device in bytes, `None` for none: UUID beats index beats every device.
+/// The limit of one device in bytes, `None` for none: UUID beats index beats every device. Of a device whose index is not
+/// known only rules by index that carry a UUID count.
 ///
 /// # Errors
 /// [`BadRule`] when any rule makes no sense, whether it is for this device or not.
@@ -285,6 +294,13 @@ pub(crate) fn closest(rules: &[Rule], index: Option<u32>, uuid: &Uuid) -> Result
         };
         let closeness = match selector {
             Selector::All => 1,
+            Selector::Index(_) if !is_bare(rule) => {
+                if rule.uuid == *uuid {
+                    2
+                } else {
+                    0
+                }
+            }
             Selector::Index(i) if Some(i) == index => 2,
             Selector::Uuid(u) if u == *uuid => 3,
             _ => 0,

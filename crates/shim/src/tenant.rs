@@ -11,6 +11,7 @@ pub(crate) mod context;
 pub(crate) mod device;
 mod limits;
 mod mps;
+pub(crate) mod names;
 pub(crate) mod reason;
 
 use divvy_abi::config::{Config, FLAG_BACKEND_VMM, FLAG_FAIL_OPEN, FLAG_STRICT};

@@ -289,7 +289,7 @@ fn limits_here(args: &Args) -> Result<Limits> {
     let asked = Cards::are_needed(&args.memory, args.share.compute());
     let cards = if asked { cards(args.sim)? } else { Cards::default() };
     let rules = limits::rules(&args.memory, &cards.uuids())?;
-    let share = args.share.read(&cards.uuids())?;
+    let mut share = args.share.read(&cards.uuids())?;
     let mut notes = cards.judge(limits::MEMORY, rules.as_slice())?;
     cards.judge(limits::COMPUTE, &share.rules)?;
     notes.extend(cards.caveat());
@@ -303,6 +303,10 @@ fn limits_here(args: &Args) -> Result<Limits> {
     if args.may_leave() && !rules.is_empty() {
         notes.extend(host_promise::notes(rules.as_slice(), &cards.list, &client::views()));
     }
+    // Programs may number devices otherwise.
+    let named: Vec<_> = rules.as_slice().iter().map(|rule| cards.named(rule)).collect();
+    let rules = Rules::copy_of(&named).unwrap_or(rules);
+    share.rules = share.rules.iter().map(|rule| cards.named(rule)).collect();
     Ok(Limits { rules, share, notes })
 }
 

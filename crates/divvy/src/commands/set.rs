@@ -188,7 +188,7 @@ pub(crate) fn apply(directory: &Path, change: &LimitChange) -> Result<Applied> {
     if !asked.memory.is_empty() {
         notes.extend(cards.caveat());
     }
-    let made = match change::make(directory, &change) {
+    let made = match change::make_among(directory, &change, &cards.list) {
         Err(error) if is_denied(&error) => {
             // Not ours to write; the machine's daemon may.
             let notes = client::set(directory, &change).unwrap_or(Err(error))?;

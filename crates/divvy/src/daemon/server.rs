@@ -194,7 +194,7 @@ fn set(seen: &Seen, uid: u32, tenant: &str, change: &LimitChange) -> Answer {
     if uid != 0 && uid != hand.uid {
         return error(format!("{tenant:?} belongs to uid {}; ask as that user", hand.uid));
     }
-    match crate::tenants::change::make_open(&hand.dir, &hand.owner, &hand.path, change) {
+    match crate::tenants::change::make_open(&hand.dir, &hand.owner, &hand.path, change, &[]) {
         Ok(made) if hand.has_its_config() => Answer::Done { notes: made.notes },
         Ok(_) => error(format!("{tenant:?} has other limits since a moment; try again")),
         Err(wrong) => error(format!("{wrong:#}")),

@@ -122,6 +122,13 @@ impl Cards {
         gpus::list(Path::new(gpus::PROC)).into_iter().enumerate().map(card).collect()
     }
 
+    /// A rule by index with the UUID of the device that has it here, by which a program goes then; others as they are.
+    pub(crate) fn named(&self, rule: &Rule) -> Rule {
+        let is_it = |card: &&Card| limit::is_bare(rule) && card.index == Some(rule.index);
+        let uuid = self.list.iter().find(is_it).and_then(|card| parse_uuid(&card.uuid));
+        Rule { uuid: uuid.unwrap_or(rule.uuid), ..*rule }
+    }
+
     /// The UUIDs, from which a shortened one is completed.
     pub(crate) fn uuids(&self) -> Vec<String> {
         self.list.iter().map(|card| card.uuid.clone()).collect()
@@ -315,6 +322,25 @@ mod tests {
 
     fn cards(list: &[Card], unknown: bool) -> Cards {
         Cards { list: list.to_vec(), unknown: unknown.then(|| "no NVML".to_owned()) }
+    }
+
+    #[test]
+    fn a_rule_by_index_gets_the_device_that_is_known() {
+        let two = cards(&[card(0, 140), card(1, 140)], false);
+        let named = |spec| {
+            let mut rules = Rules::new();
+            rules.parse_into(spec).unwrap();
+            two.named(&rules.as_slice()[0])
+        };
+        assert_eq!((named("1=8GiB").index, Some(named("1=8GiB").uuid)), (1, parse_uuid(UUIDS[1])));
+        assert!(limit::is_bare(&named("2=8GiB")));
+        assert_eq!(named("8GiB").uuid, [0; 16]);
+        // Wherever the device stands in a process, and whichever index it is thought to have there.
+        let [one, other] = UUIDS.map(|uuid| parse_uuid(uuid).unwrap());
+        let rules = [named("1=8GiB")];
+        assert_eq!(limit::resolve(&rules, Some(0), &other, 1 << 40), Ok(Some(8 << 30)));
+        assert_eq!(limit::resolve(&rules, None, &other, 1 << 40), Ok(Some(8 << 30)));
+        assert_eq!(limit::resolve(&rules, Some(1), &one, 1 << 40), Ok(None));
     }
 
     fn judge(cards: &Cards, spec: &str) -> Result<Vec<String>> {

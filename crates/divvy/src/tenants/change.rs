@@ -12,7 +12,7 @@
 use std::path::Path;
 
 use anyhow::{Result, anyhow};
-use divvy_abi::config::{Config, FLAG_OVERSUBSCRIBE, FLAG_STAYS, Rule};
+use divvy_abi::config::{Config, FLAG_OVERSUBSCRIBE, FLAG_STAYS, Rule, selector};
 use divvy_page::AttachError;
 use divvy_page::owner::Owner;
 use divvy_policy::change::{DEFAULT, Names, Steps};
@@ -205,12 +205,17 @@ fn on_or_off(text: &str) -> Result<bool> {
 /// # Errors
 /// Usage errors for words that are not understood; else what is wrong with the tenant's files.
 pub fn make(directory: &Path, change: &LimitChange) -> Result<Made> {
+    make_among(directory, change, &[])
+}
+
+/// The same where `known` are devices that a limit may speak of, beside those of the tenant and the kernel.
+pub(crate) fn make_among(directory: &Path, change: &LimitChange, known: &[Card]) -> Result<Made> {
     let opened = || {
         let dir = Dir::open(directory)?;
         Ok((Owner::within(&dir.tenant()?)?, dir))
     };
     let (owner, dir) = opened().map_err(|error| cannot(directory, error))?;
-    make_open(&dir, &owner, directory, change)
+    make_open(&dir, &owner, directory, change, known)
 }
 
 fn cannot(directory: &Path, error: AttachError) -> anyhow::Error {
@@ -226,10 +231,12 @@ pub(crate) fn make_open(
     owner: &Owner,
     directory: &Path,
     change: &LimitChange,
+    among: &[Card],
 ) -> Result<Made> {
     let words = |error: AttachError| cannot(directory, error);
     let snapshot = Snapshot::of(dir).map_err(words)?;
-    let devices = devices(&snapshot);
+    let mut devices = devices(&snapshot);
+    devices.add(among.iter().cloned());
     let known = devices.list.as_slice();
     let asked = Asked::read(change, &devices.uuids())?;
 
@@ -250,7 +257,13 @@ pub(crate) fn make_open(
     let config = owner
         .update(|config| {
             let start = start.clone().unwrap_or_default();
+            let before = config.clone();
             failed = asked.apply(config, &start, &names(known)).err();
+            name_new(
+                config,
+                [&before.rules[..], &before.compute_rules, &start.memory, &start.compute],
+                &devices,
+            );
         })
         .map_err(words)?;
     if let Some(error) = failed {
@@ -260,7 +273,7 @@ pub(crate) fn make_open(
     Ok(Made { config, notes })
 }
 
-/// The devices a change may speak of: those the tenant has used, then the machine's. An index is the
+/// The devices a change may speak of: those the tenant has used, those its rules know, then the machine's. An index is the
 /// tenant's where both have it, as a container may number its devices otherwise.
 pub(crate) fn devices(snapshot: &Snapshot) -> Cards {
     let used = |device: &DeviceSnapshot| Card {
@@ -271,8 +284,25 @@ pub(crate) fn devices(snapshot: &Snapshot) -> Cards {
     };
     let list = snapshot.devices.iter().map(used).collect();
     let mut devices = Cards { list, unknown: Some("NVML was not asked".to_owned()) };
+    let config = snapshot.config.as_ref();
+    let rules = config.into_iter().flat_map(|it| it.rules().iter().chain(it.compute_rules()));
+    let is_named = |rule: &&Rule| rule.selector == selector::INDEX && !limit::is_bare(rule);
+    devices.add(rules.filter(is_named).map(|rule| Card {
+        index: Some(rule.index),
+        uuid: UuidText(&rule.uuid).to_string(),
+        ..Card::default()
+    }));
     devices.add(Cards::of_kernel());
     devices
+}
+
+/// Puts the device beside each index of a rule that is not of `old` ones: those may be as a container counts.
+fn name_new(config: &mut Config, old: [&[Rule]; 4], devices: &Cards) {
+    for rule in config.rules.iter_mut().chain(&mut config.compute_rules) {
+        if !old.iter().any(|rules| rules.contains(rule)) {
+            *rule = devices.named(rule);
+        }
+    }
 }
 
 fn names(devices: &[Card]) -> Vec<Names> {

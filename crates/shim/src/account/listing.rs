@@ -15,6 +15,7 @@ use divvy_policy::{answer, limit};
 
 use crate::sys::{Out, OutArray, Settable, driver};
 use crate::tenant::device::{DeviceFacts, register};
+use crate::tenant::names::Names;
 use crate::tenant::{Membership, card_as_seen, membership};
 
 pub(crate) const SUCCESS: nvmlReturn_t = nvmlReturn_t::NVML_SUCCESS;
@@ -52,15 +53,20 @@ pub(crate) fn find(device: nvmlDevice_t) -> Ask {
         Ok(length) => length,
         Err(code) => return Ask::Fail(code),
     };
-    let text = text.get(..length).and_then(|text| str::from_utf8(text).ok());
-    let Some(uuid) = text.and_then(limit::parse_uuid) else { return Ask::Forward };
+    let parse = |text: &[u8]| limit::parse_uuid(str::from_utf8(text).ok()?);
+    let Some(uuid) = text.get(..length).and_then(parse) else { return Ask::Forward };
+    let length = driver::nvml_uuid(driver::nvml_card(device), &mut text).unwrap_or(0);
+    let card = text.get(..length).and_then(parse).unwrap_or(uuid);
     let Ok(total_bytes) = driver::nvml_usable_bytes(device) else { return Ask::Forward };
     let mut name = [0_u8; 96];
     let length = driver::nvml_name(device, &mut name).unwrap_or(0);
     let name = name.get(..length).unwrap_or(&[]);
-    let seen = DeviceFacts { uuid, total_bytes, name, index: || driver::nvml_index(device).ok() };
+    let names = Names { uuid, card, ordinal: None };
+    let seen = DeviceFacts { names, total_bytes, name };
     match register(tenant, &seen) {
-        Some((row, limit_bytes)) => Ask::Answer(Counted { tenant, row, limit_bytes, total_bytes }),
+        Some((row, limit_bytes, _)) => {
+            Ask::Answer(Counted { tenant, row, limit_bytes, total_bytes })
+        }
         None => Ask::Forward,
     }
 }

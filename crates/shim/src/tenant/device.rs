@@ -2,11 +2,13 @@
 //!
 //! Promises: a device is looked at once, by its UUID, and costs one load afterwards; CUDA's ordinal
 //! only finds the entry. `CUDA_VISIBLE_DEVICES` is never read: the driver is asked. A limit rule by
-//! index means NVML's index where the process has NVML loaded, else CUDA's.
+//! index means NVML's, the machine's, however CUDA numbers the devices that the process sees: the rule's writer says which
+//! device that is, or NVML is asked. Where neither knows, memory is refused. An instance of a partitioned card goes by the
+//! rules of its card where none is its own.
 //!
 //! Does not decide what is charged.
 
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use divvy_abi::usage::MemoryKind;
 use divvy_abi::{MAX_DEVICES, Uuid, config};
@@ -19,6 +21,7 @@ use divvy_policy::gate::{Meeting, Terms};
 use divvy_policy::ledger::MemoryRefusal;
 use divvy_policy::{limit, share};
 
+use super::names::{Names, UnknownIndex};
 use super::reason::{self, Reason, Size};
 use super::{Membership, membership, mps, opens_on_failure};
 use crate::sys::driver;
@@ -50,6 +53,10 @@ pub(crate) struct Device {
     /// Trims begun, and one.
     pub(crate) graph_epoch: AtomicU64,
     uuid: Uuid,
+    /// The UUID of its card: its own, but for an instance of a partitioned one.
+    card: Uuid,
+    /// Its card's index on the machine; `u32::MAX` while no rule has asked for it.
+    index: AtomicU32,
     total_bytes: u64,
     /// The limits that were read when the tenant's config had this epoch.
     epoch: AtomicU64,
@@ -136,8 +143,10 @@ fn meet(tenant: &'static Tenant, ordinal: CUdevice) -> Option<Device> {
     let mut name = [0_u8; 96];
     let length = driver::device_name(ordinal, &mut name).unwrap_or(0);
     let name = name.get(..length).unwrap_or(&[]);
-    let seen = DeviceFacts { uuid, total_bytes, name, index: || index_of(&uuid, ordinal) };
-    let (row, limit_bytes) = register(tenant, &seen)?;
+    let card = driver::card_uuid(ordinal).unwrap_or(uuid);
+    let names = Names { uuid, card, ordinal: Some(ordinal) };
+    let seen = DeviceFacts { names, total_bytes, name };
+    let (row, limit_bytes, index) = register(tenant, &seen)?;
     let attribute = |which| u64::try_from(driver::device_attribute(ordinal, which).unwrap_or(0));
     let processors = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT).unwrap_or(0);
     let threads =
@@ -145,6 +154,8 @@ fn meet(tenant: &'static Tenant, ordinal: CUdevice) -> Option<Device> {
     let device = Device {
         ordinal,
         uuid,
+        card,
+        index: AtomicU32::new(index.unwrap_or(u32::MAX)),
         total_bytes,
         // Read at the first use: nothing is known of the cap yet.
         epoch: AtomicU64::new(u64::MAX),
@@ -169,31 +180,26 @@ fn meet(tenant: &'static Tenant, ordinal: CUdevice) -> Option<Device> {
 }
 
 /// A device as one of the two libraries describes it.
-pub(crate) struct DeviceFacts<'a, F> {
-    /// Its UUID.
-    pub(crate) uuid: Uuid,
+pub(crate) struct DeviceFacts<'a> {
+    /// Names of it.
+    pub(crate) names: Names,
     /// The card's memory.
     pub(crate) total_bytes: u64,
     /// Its name.
     pub(crate) name: &'a [u8],
-    /// Finds its index on the machine; asked only if a rule names devices by index.
-    pub(crate) index: F,
 }
 
-/// Registers a device in the tenant's files and finds its limit; `None`, said once, when that
-/// cannot be done.
-pub(crate) fn register<F>(
+/// Registers a device in the tenant's files and finds its limit, and its index where a rule asks for it; `None`, said
+/// once, when that cannot be done.
+pub(crate) fn register(
     tenant: &Tenant,
-    seen: &DeviceFacts<'_, F>,
-) -> Option<(DeviceRow, Option<u64>)>
-where
-    F: Fn() -> Option<u32>,
-{
+    seen: &DeviceFacts<'_>,
+) -> Option<(DeviceRow, Option<u64>, Option<u32>)> {
     let live = tenant.live_config();
-    let rules = live.as_ref().unwrap_or_else(|| tenant.config()).rules();
-    let by_index = rules.iter().any(|rule| rule.selector == config::selector::INDEX);
-    let index = if by_index { (seen.index)() } else { None };
-    let limit_bytes = match limit::resolve(rules, index, &seen.uuid, seen.total_bytes) {
+    let config = live.as_ref().unwrap_or_else(|| tenant.config());
+    let (rules, names) = (config.rules(), &seen.names);
+    let index = names.index(config).ok()?;
+    let limit_bytes = match limit::resolve(rules, index, names.in_rules(rules), seen.total_bytes) {
         Ok(limit_bytes) => limit_bytes,
         Err(error) => {
             reason::tell(Reason::BadLimit, format_args!("{error}"));
@@ -201,27 +207,22 @@ where
         }
     };
     let device = page::NewDevice {
-        uuid: seen.uuid,
+        uuid: names.uuid,
         index,
         total_bytes: seen.total_bytes,
         limit_bytes,
         name: seen.name,
     };
     match tenant.device_row(&device) {
-        Ok(row) => Some((row, limit_bytes)),
+        Ok(row) => Some((row, limit_bytes, index)),
         Err(error) => {
             reason::tell(
                 Reason::NoDevice,
-                format_args!("{}: {error}", limit::UuidText(&seen.uuid)),
+                format_args!("{}: {error}", limit::UuidText(&names.uuid)),
             );
             None
         }
     }
-}
-
-/// The device's index on the machine as NVML counts, or CUDA's where NVML is not loaded.
-fn index_of(uuid: &Uuid, ordinal: CUdevice) -> Option<u32> {
-    driver::nvml_index_of(uuid).or_else(|| u32::try_from(ordinal).ok())
 }
 
 fn context_bytes(tenant: &Tenant, name: &[u8]) -> u64 {
@@ -274,22 +275,35 @@ impl Device {
     fn read_limits(&self) {
         // While it is being written, what was read before holds.
         let Some(config) = self.tenant.live_config() else { return };
-        let by_index = |rule: &config::Rule| rule.selector == config::selector::INDEX;
-        let mut rules = config.rules().iter().chain(config.compute_rules());
-        let index = if rules.any(by_index) { index_of(&self.uuid, self.ordinal) } else { None };
-        match limit::resolve(config.rules(), index, &self.uuid, self.total_bytes) {
+        self.take_rules(&config);
+        self.paused.store(config.paused != 0, Relaxed);
+        self.epoch.store(config.epoch, Relaxed);
+    }
+
+    /// Goes by the rules of `config`; by those that held before where they cannot be understood.
+    fn take_rules(&self, config: &config::Config) {
+        let ordinal = Some(self.ordinal);
+        let names = Names { uuid: self.uuid, card: self.card, ordinal };
+        let index = match self.index.load(Relaxed) {
+            u32::MAX => match names.index(config) {
+                Ok(index) => index,
+                Err(UnknownIndex) => return,
+            },
+            index => Some(index),
+        };
+        self.index.store(index.unwrap_or(u32::MAX), Relaxed);
+        let (rules, caps) = (config.rules(), config.compute_rules());
+        match limit::resolve(rules, index, names.in_rules(rules), self.total_bytes) {
             Ok(limit) => {
                 self.limit_bytes.store(limit.unwrap_or(u64::MAX), Relaxed);
                 self.tenant.note_limit_bytes(self.row, limit);
             }
             Err(error) => reason::tell(Reason::BadLimit, format_args!("{error}")),
         }
-        match share::resolve(config.compute_rules(), index, &self.uuid) {
+        match share::resolve(caps, index, names.in_rules(caps)) {
             Ok(share_ppm) => self.share_ppm.store(share_ppm.map_or(0, u64::from), Relaxed),
             Err(error) => reason::tell(Reason::BadLimit, format_args!("{error}")),
         }
-        self.paused.store(config.paused != 0, Relaxed);
-        self.epoch.store(config.epoch, Relaxed);
     }
 
     /// This process's words of the compute share; none where it can get no slot.

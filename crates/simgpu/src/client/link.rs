@@ -166,6 +166,7 @@ fn device(wire: WireDevice) -> Device {
         uuid: wire.uuid,
         nvml_total_bytes: wire.nvml_total_bytes,
         total_bytes: wire.total_bytes,
+        speed_percent: wire.speed_percent,
         partition: wire.partition,
     }
 }

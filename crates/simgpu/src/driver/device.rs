@@ -189,7 +189,8 @@ pub fn cuInit(call: Call, flags: c_uint) -> Answer {
     }
     let machine = machine()?;
     let visible = std::env::var("CUDA_VISIBLE_DEVICES").ok();
-    let chosen = choose(machine.devices(), visible.as_deref());
+    let order = std::env::var("CUDA_DEVICE_ORDER").ok();
+    let chosen = choose(machine.devices(), visible.as_deref(), order.as_deref());
     if chosen.is_empty() {
         return Err(NO_DEVICE);
     }
@@ -289,6 +290,7 @@ pub(crate) fn attribute(info: &DeviceInfo, number: u32) -> Answer<c_int> {
         return Ok(multiprocessors(slices).and_then(|it| c_int::try_from(it).ok()).unwrap_or(0));
     }
     match number {
+        13 => Ok(ATTRIBUTES[12] / 100 * c_int::try_from(info.speed_percent).unwrap_or(100)),
         33 => Ok(c_int::try_from(info.pci_bus).unwrap_or(0)),
         34 => Ok(c_int::try_from(info.pci_device).unwrap_or(0)),
         50 => Ok(c_int::try_from(info.pci_domain).unwrap_or(0)),

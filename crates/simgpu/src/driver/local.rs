@@ -75,6 +75,7 @@ impl Local {
             uuid: info.uuid,
             nvml_total_bytes: info.total_bytes,
             total_bytes: info.total_bytes,
+            speed_percent: info.speed_percent,
             partition: info.partition,
         });
         let cards = Arc::new(Mutex::new(Memory::new(&cards.collect::<Vec<_>>())));
@@ -96,6 +97,7 @@ impl Local {
             pci_bus: 0x10 + u32::try_from(index).unwrap_or(0),
             pci_domain: 0,
             pci_device: 0,
+            speed_percent: 100,
             partition: Partition::Whole,
         };
         Self::new((0..count).map(device).collect(), true)

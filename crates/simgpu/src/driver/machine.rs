@@ -29,6 +29,8 @@ pub struct DeviceInfo {
     pub pci_domain: u32,
     /// PCI device number.
     pub pci_device: u32,
+    /// Clock rate in percent of an H200's.
+    pub speed_percent: u32,
     /// How it stands to partitions.
     pub partition: Partition,
 }

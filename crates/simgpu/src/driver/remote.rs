@@ -63,6 +63,7 @@ impl Remote {
                 pci_domain: 0,
                 // As NVML tells it.
                 pci_device: 6 + device.card(index),
+                speed_percent: device.speed_percent,
                 partition: device.partition,
             })
             .collect();

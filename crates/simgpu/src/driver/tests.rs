@@ -34,6 +34,7 @@ fn driver() -> (DriverState, State) {
         pci_bus: 0,
         pci_domain: 0,
         pci_device: 6,
+        speed_percent: 100,
         partition: Partition::Whole,
     };
     let machine = Local::new(vec![info.clone()], true);

@@ -8,6 +8,7 @@
 //! | `SIMGPU_DEVICES` | how many devices, 1 to 8 | 1 |
 //! | `SIMGPU_MEMORY` | memory of each as NVML shows it; a comma-separated list gives each its own | 143771MiB |
 //! | `SIMGPU_NAME` | name of each | NVIDIA H200 |
+//! | `SIMGPU_SPEED` | clock rate of each in percent of an H200's, 1 to 1000; a comma-separated list gives each its own. CUDA numbers devices by it; work takes as long on each | 100 |
 //! | `SIMGPU_UUID_<i>` | UUID of device i, `GPU-` and 32 hexadecimal digits with or without dashes | fixed by index |
 //! | `SIMGPU_MIG_<i>` | device i is partitioned: profiles of its instances, as `1g.18gb,3g.71gb`; empty is MIG without instances | not partitioned |
 //! | `SIMGPU_NVSWITCH` | whether the devices lie behind an NVSwitch, which multicast needs: 0 or 1 | 0 |
@@ -48,6 +49,8 @@ pub struct Device {
     pub nvml_total_bytes: u64,
     /// Memory of the card as `cuDeviceTotalMem` reports it: what can be allocated.
     pub total_bytes: u64,
+    /// Clock rate in percent of an H200's.
+    pub speed_percent: u32,
     /// How it stands to partitions.
     pub partition: Partition,
 }
@@ -119,9 +122,10 @@ pub type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
 /// Every variable that describes a machine, its directory apart.
 pub fn variables() -> Vec<String> {
     let mut names: Vec<String> =
-        ["MODE", "TIME_SCALE", "DEVICES", "MEMORY", "NAME", "NVSWITCH", "NEIGHBOURS", "LINGER"]
+        "MODE TIME_SCALE DEVICES MEMORY NAME SPEED NVSWITCH NEIGHBOURS LINGER"
+            .split(' ')
             .map(|name| format!("SIMGPU_{name}"))
-            .into();
+            .collect();
     for index in 0..MAX_DEVICES {
         names.extend([format!("SIMGPU_UUID_{index}"), format!("SIMGPU_MIG_{index}")]);
     }
@@ -147,12 +151,15 @@ impl Description {
             },
         };
         let memory_bytes = memory(lookup, count)?;
+        let speeds = speeds(lookup, count)?;
         let name = lookup("SIMGPU_NAME").unwrap_or_else(|| String::from(calibration::DEVICE_NAME));
         if name.is_empty() || name.len() > 95 || name.contains('\0') {
             return Err(bad("SIMGPU_NAME", &name, "give a name of 1 to 95 bytes"));
         }
         let mut devices = Vec::with_capacity(count);
-        for (index, nvml_total_bytes) in memory_bytes.into_iter().enumerate() {
+        for (index, (nvml_total_bytes, speed_percent)) in
+            memory_bytes.into_iter().zip(speeds).enumerate()
+        {
             let variable = format!("SIMGPU_UUID_{index}");
             let uuid = match lookup(&variable) {
                 None => default_uuid(index),
@@ -164,6 +171,7 @@ impl Description {
                 uuid,
                 nvml_total_bytes,
                 total_bytes: allocatable(nvml_total_bytes),
+                speed_percent,
                 partition: Partition::Whole,
             });
         }
@@ -205,6 +213,7 @@ fn part(devices: &mut Vec<Device>, index: usize, profiles: &[partition::Profile]
             uuid,
             nvml_total_bytes: bytes,
             total_bytes: bytes,
+            speed_percent: card.speed_percent,
             partition: Partition::Instance { card: card_index, number, slices: profile.slices },
         }
     }));
@@ -275,6 +284,19 @@ fn memory(lookup: Lookup<'_>, count: usize) -> Result<Vec<u64>, BadSetting> {
         Some(sizes) if sizes.len() == 1 => Ok(vec![sizes[0]; count]),
         Some(sizes) if sizes.len() == count => Ok(sizes),
         _ => Err(bad("SIMGPU_MEMORY", &text, HINT)),
+    }
+}
+
+fn speeds(lookup: Lookup<'_>, count: usize) -> Result<Vec<u32>, BadSetting> {
+    const HINT: &str =
+        "give percentages such as 100, one for all devices or a list with one for each, 1 to 1000";
+    let Some(text) = lookup("SIMGPU_SPEED") else { return Ok(vec![100; count]) };
+    let one = |part: &str| part.parse().ok().filter(|speed| (1..=1000).contains(speed));
+    let speeds: Option<Vec<u32>> = text.split(',').map(one).collect();
+    match speeds {
+        Some(speeds) if speeds.len() == 1 => Ok(vec![speeds[0]; count]),
+        Some(speeds) if speeds.len() == count => Ok(speeds),
+        _ => Err(bad("SIMGPU_SPEED", &text, HINT)),
     }
 }
 
@@ -352,6 +374,9 @@ mod tests {
             ("SIMGPU_MEMORY", "-1"),
             ("SIMGPU_MEMORY", "1MiB"),
             ("SIMGPU_MEMORY", "1GiB,2GiB"),
+            ("SIMGPU_SPEED", "0"),
+            ("SIMGPU_SPEED", "50,100"),
+            ("SIMGPU_SPEED", "fast"),
             ("SIMGPU_MODE", "quick"),
             ("SIMGPU_TIME_SCALE", "0"),
             ("SIMGPU_TIME_SCALE", "1.5"),

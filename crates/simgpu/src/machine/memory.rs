@@ -266,6 +266,7 @@ mod tests {
             name: "test".into(),
             uuid: [0; 16],
             nvml_total_bytes: total_bytes,
+            speed_percent: 100,
             total_bytes,
             partition: Partition::Whole,
         }])

@@ -117,6 +117,7 @@ impl Machine {
                 uuid: device.uuid,
                 nvml_total_bytes: device.nvml_total_bytes,
                 total_bytes: device.total_bytes,
+                speed_percent: device.speed_percent,
                 partition: device.partition,
             })
             .collect();

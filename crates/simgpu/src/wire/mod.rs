@@ -242,6 +242,8 @@ pub struct WireDevice {
     pub nvml_total_bytes: u64,
     /// Memory that can be allocated.
     pub total_bytes: u64,
+    /// Clock rate in percent of an H200's.
+    pub speed_percent: u32,
     /// How it stands to partitions.
     pub partition: Partition,
 }

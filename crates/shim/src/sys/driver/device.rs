@@ -24,9 +24,16 @@ pub(crate) fn device_get(ordinal: i32) -> Result<CUdevice, CUresult> {
 pub(crate) fn device_uuid(device: CUdevice) -> Result<[u8; 16], CUresult> {
     let mut uuid = CUuuid { bytes: [0; 16] };
     match ask!(cuDeviceGetUuid_v2(&mut uuid, device)) {
-        Err(CUresult::CUDA_ERROR_NOT_FOUND) => ask!(cuDeviceGetUuid(&mut uuid, device))?,
+        Err(CUresult::CUDA_ERROR_NOT_FOUND) => return card_uuid(device),
         result => result?,
     }
+    Ok(uuid.bytes.map(|byte| byte.to_ne_bytes()[0]))
+}
+
+/// The UUID of the card that the device is, or is an instance of.
+pub(crate) fn card_uuid(device: CUdevice) -> Result<[u8; 16], CUresult> {
+    let mut uuid = CUuuid { bytes: [0; 16] };
+    ask!(cuDeviceGetUuid(&mut uuid, device))?;
     Ok(uuid.bytes.map(|byte| byte.to_ne_bytes()[0]))
 }
 
@@ -51,6 +58,21 @@ pub(crate) fn device_attribute(
     let mut value: c_int = 0;
     ask!(cuDeviceGetAttribute(&mut value, attribute, device))?;
     Ok(value)
+}
+
+/// How many of the devices that the process sees come before this one by bus address.
+pub(crate) fn place_on_bus(device: CUdevice) -> Option<u32> {
+    let address = |device| {
+        let part = |attribute| device_attribute(device, attribute).ok();
+        let domain = part(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID)?;
+        let bus = part(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_PCI_BUS_ID)?;
+        Some((domain, bus, part(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID)?))
+    };
+    let (own, mut before) = (address(device)?, 0);
+    for ordinal in 0..device_count().ok()? {
+        before += u32::from(address(device_get(ordinal).ok()?)? < own);
+    }
+    Some(before)
 }
 
 /// Flags of the device's primary context, and whether it exists.

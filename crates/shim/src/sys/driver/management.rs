@@ -1,10 +1,12 @@
-//! NVML, where the program has loaded it: to know a device by its number on the machine.
+//! NVML, to know a device by its number on the machine: as the program has loaded it, and where it has not, or has not
+//! started it, for the length of that question alone.
 
-use core::ffi::{CStr, c_uint};
+use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
 
 use divvy_driver_api::nvml_types::{nvmlDevice_t, nvmlMemory_t, nvmlMemory_v2_t, nvmlReturn_t};
 
 use super::call::text_length;
+use crate::sys::resolve;
 
 /// Calls NVML's `$name`; the arguments must be values, or pointers to places of ours.
 macro_rules! ask_nvml {
@@ -32,8 +34,16 @@ pub(crate) fn nvml_uuid(device: nvmlDevice_t, into: &mut [u8; 96]) -> Result<usi
     Ok(text_length(into))
 }
 
-/// A device's number on the machine.
-pub(crate) fn nvml_index(device: nvmlDevice_t) -> Result<u32, nvmlReturn_t> {
+/// The card that an instance is of; the device itself where it is a card.
+pub(crate) fn nvml_card(device: nvmlDevice_t) -> nvmlDevice_t {
+    let mut card: nvmlDevice_t = core::ptr::null_mut();
+    match ask_nvml!(nvmlDeviceGetDeviceHandleFromMigDeviceHandle(device, &mut card)) {
+        Ok(()) => card,
+        Err(_) => device,
+    }
+}
+
+fn nvml_index(device: nvmlDevice_t) -> Result<u32, nvmlReturn_t> {
     let mut index: c_uint = 0;
     ask_nvml!(nvmlDeviceGetIndex(device, &mut index))?;
     Ok(index)
@@ -46,9 +56,33 @@ pub(crate) fn nvml_memory(device: nvmlDevice_t) -> Result<(u64, u64), nvmlReturn
     Ok((memory.total, memory.free))
 }
 
-/// A device's number on the machine, by its UUID. None unless the program has loaded NVML and
-/// started it: we do neither.
-pub(crate) fn nvml_index_of(uuid: &[u8; 16]) -> Option<u32> {
+/// A card's number on the machine, by its UUID; `None` without NVML.
+///
+/// Cost: where the program has not started NVML, that is done, which takes some ten milliseconds.
+pub(crate) fn machine_index(card: &[u8; 16]) -> Option<u32> {
+    index_by_uuid(card).or_else(|| {
+        if ask_nvml!(nvmlInit_v2()) == Err(nvmlReturn_t::NVML_ERROR_FUNCTION_NOT_FOUND) {
+            load();
+            ask_nvml!(nvmlInit_v2()).ok()?;
+        }
+        let index = index_by_uuid(card);
+        let _ = ask_nvml!(nvmlShutdown());
+        index
+    })
+}
+
+/// Loads NVML, which stays: its functions are known from then on. The program's names are not resolved by it.
+fn load() {
+    type Dlopen = unsafe extern "C" fn(*const c_char, c_int) -> *mut c_void;
+    let Some(address) = resolve::c_library(b"dlopen") else { return };
+    let _errno = crate::sys::errno::Keep::new();
+    // SAFETY: the C library's function of this name has this type.
+    let dlopen = unsafe { core::mem::transmute::<usize, Dlopen>(address) };
+    // SAFETY: a string; the vendor's library may be loaded at any time.
+    unsafe { dlopen(c"libnvidia-ml.so.1".as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+}
+
+fn index_by_uuid(uuid: &[u8; 16]) -> Option<u32> {
     let text = spelled(uuid);
     let text = CStr::from_bytes_until_nul(&text).ok()?;
     let mut device: nvmlDevice_t = core::ptr::null_mut();

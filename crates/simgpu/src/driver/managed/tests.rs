@@ -64,6 +64,7 @@ impl Bench {
             pci_bus: 0,
             pci_domain: 0,
             pci_device: 6,
+            speed_percent: 100,
             partition: Partition::Whole,
         };
         let machine = Local::new(vec![info.clone()], true);
