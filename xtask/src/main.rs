@@ -39,7 +39,7 @@ struct Arguments {
 
 #[derive(Subcommand, Debug)]
 enum Chore {
-    /// Build everything, then run two tenants on one GPU (a simulated one where there is none).
+    /// Build what it takes, then run two tenants on one GPU (a simulated one where there is none).
     Demo {
         /// Passed on to `divvy demo`.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]

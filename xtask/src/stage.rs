@@ -26,6 +26,9 @@ use crate::workspace::{cargo, target};
 /// The command and the programs it starts: packages, each with a program of its name.
 const PROGRAMS: [&str; 3] = ["divvy", "divvy-bench", "divvy-kube"];
 
+/// The profile of [`build_for_demo`], which is also the folder that cargo builds it in.
+const DEMO: &str = "demo";
+
 /// A staged tree.
 #[derive(Clone, Debug)]
 pub(crate) struct Stage(PathBuf);
@@ -52,13 +55,39 @@ pub(crate) fn build(programs: &[&str]) -> Result<Stage> {
     for program in PROGRAMS {
         place(&built.join(program), &stage.0.join("bin").join(program))?;
     }
-    place(&built.join("simgpud"), &stage.0.join("sim/simgpud"))?;
-    place(&built.join("libsimcuda.so"), &stage.0.join("sim/libcuda.so.1"))?;
-    place(&built.join("libsimnvml.so"), &stage.0.join("sim/libnvidia-ml.so.1"))?;
+    lay_simulator(&built, &stage)?;
     install_shim(&stage.0, &built.join("libdivvy.so"))?;
     link_parts(&stage.0)?;
     clients::build(&stage.0, programs)?;
     Ok(stage)
+}
+
+/// Builds what the demonstration starts, and no more: quickly rather than for speed, and with cargo's progress.
+pub(crate) fn build_for_demo() -> Result<Stage> {
+    let stage = Stage(target().join("stage-demo"));
+    let built = target().join(DEMO);
+    let build = |packages: &[&str]| {
+        let mut build = cargo();
+        build.args(["build", "--profile", DEMO, "--target-dir"]).arg(target());
+        packages.iter().for_each(|package| {
+            build.args(["--package", package]);
+        });
+        run(build.env_remove("DIVVY_UNHOOK"))
+    };
+    build(&["divvy-shim"])?;
+    build(&["divvy", "simgpu", "simgpu-cuda", "simgpu-nvml"])?;
+    place(&built.join("divvy"), &stage.divvy())?;
+    lay_simulator(&built, &stage)?;
+    install_shim(&stage.0, &built.join("libdivvy.so"))?;
+    link_parts(&stage.0)?;
+    clients::build(&stage.0, clients::BENCH)?;
+    Ok(stage)
+}
+
+fn lay_simulator(built: &Path, stage: &Stage) -> Result<()> {
+    place(&built.join("simgpud"), &stage.0.join("sim/simgpud"))?;
+    place(&built.join("libsimcuda.so"), &stage.0.join("sim/libcuda.so.1"))?;
+    place(&built.join("libsimnvml.so"), &stage.0.join("sim/libnvidia-ml.so.1"))
 }
 
 /// Builds the library alone, as it ships, and says where cargo put it.
@@ -113,7 +142,7 @@ fn others() -> Command {
 /// Installs `library` as users do: beside those that may still be mapped.
 pub(crate) fn install_shim(stage: &Path, library: &Path) -> Result<()> {
     let mut install = Command::new(stage.join("bin/divvy"));
-    install.arg("install").arg(stage).env("DIVVY_LIBRARY", library);
+    install.args(["install", "--only-library"]).arg(stage).env("DIVVY_LIBRARY", library);
     run(install.stdout(Stdio::null()))
 }
 

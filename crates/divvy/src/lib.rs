@@ -38,7 +38,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use commands::{
     bench, cdi, child, completions, demo, doctor, freeze, kube, ps, run, set, tenant, top, trace,
-    upgrade,
+    uninstall, upgrade,
 };
 use machine::{card_facts, cards};
 use output::options::OutputOptions;
@@ -73,9 +73,12 @@ enum Command {
     Cdi(cdi::Args),
     Kube(kube::Args),
     Install(upgrade::Args),
+    Uninstall(uninstall::Args),
     Completions(completions::Args),
     #[command(name = completions::MAN_PAGES, hide = true)]
     ManPages(completions::ManArgs),
+    #[command(name = completions::TENANTS, hide = true)]
+    ListTenants(completions::TenantsArgs),
     #[command(name = child::START, hide = true)]
     Start(child::StartArgs),
     #[command(name = cards::LIST, hide = true)]
@@ -107,6 +110,10 @@ fn asking_in_place(mut line: Vec<OsString>) -> Vec<OsString> {
     line
 }
 
+/// Commands that are ours alone.
+const HIDDEN: [&str; 4] =
+    [child::START, cards::LIST, completions::MAN_PAGES, completions::TENANTS];
+
 /// Leaves commands that are ours alone out of what is suggested for one that there is not.
 fn suggesting_known(mut error: clap::Error) -> clap::Error {
     let kind = ContextKind::SuggestedSubcommand;
@@ -116,7 +123,7 @@ fn suggesting_known(mut error: clap::Error) -> clap::Error {
         _ => return error,
     };
     let is_known = |name: &String| {
-        ![child::START, cards::LIST, completions::MAN_PAGES].contains(&name.as_str())
+        !HIDDEN.contains(&name.as_str())
     };
     let known: Vec<_> = suggested.into_iter().filter(is_known).collect();
     if !known.is_empty() {
@@ -141,9 +148,11 @@ fn dispatch(command: Command, output: OutputOptions) -> Result<u8> {
         Command::Bench(args) => bench::run(&args, output),
         Command::Cdi(args) => cdi::run(&args),
         Command::Kube(args) => kube::run(&args),
-        Command::Install(args) => upgrade::run(&args),
+        Command::Install(args) => upgrade::run(&args, Cli::command()),
+        Command::Uninstall(args) => uninstall::run(&args),
         Command::Completions(args) => completions::run(&args, Cli::command()),
         Command::ManPages(args) => completions::man_pages(&args, Cli::command()),
+        Command::ListTenants(args) => completions::tenants(&args),
         Command::Start(args) => child::start(&args),
         Command::ListDevices(args) if args.facts => card_facts::answer(&args),
         Command::ListDevices(args) => cards::answer(&args),

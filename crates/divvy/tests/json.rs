@@ -115,6 +115,7 @@ fn every_command_prints_what_the_page_shows() {
     scene.compare("divvy doctor --hami", &["doctor", "--hami", "--json"]);
     scene.compare("divvy completions", &["completions", "fish", "--json"]);
     scene.compare("divvy install", &["install", "OUT/prefix", "--json"]);
+    scene.compare("divvy uninstall", &["uninstall", "OUT/prefix", "--json"]);
     let out = ["--host-dir", "OUT/host", "--out", "OUT/x.json", "--json"];
     scene.compare("divvy cdi", &[&["cdi", "-n", "x", "-m", "1GiB"][..], &out].concat());
     // One after the other: a page that is written is written by one test.

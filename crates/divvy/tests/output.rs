@@ -54,6 +54,8 @@ const COMMANDS: &[&[&str]] = &[
     &["completions", "fish", "--json"],
     &["install", "OUT/prefix"],
     &["install", "OUT/prefix", "--json"],
+    &["uninstall", "OUT/prefix", "--dry-run"],
+    &["uninstall", "OUT/prefix", "--dry-run", "--json"],
     &["cdi", "-n", "x", "-m", "1GiB"],
     &["cdi", "-n", "x", "-m", "1GiB", "--host-dir", "OUT/host", "--out", "OUT/x.json"],
     &["cdi", "-n", "x", "-m", "1GiB", "--host-dir", "OUT/host", "--out", "OUT/x.json", "--json"],

@@ -34,6 +34,11 @@ pub(crate) const LEFT: &[Left] = &[
     ),
     left("docs/guide/config.md", &["divvy run"], "crates/divvy/tests/config.rs"),
     left("docs/guide/install.md", &["skopeo"], "needs a registry"),
+    left(
+        "docs/guide/install.md",
+        &["divvy uninstall"],
+        "removes below /usr/local; crates/divvy/tests/install.rs",
+    ),
     left("docs/guide/install.md", &["cargo install", "divvy run"], "builds the command anew"),
     left("docs/guide/install.md", &["cargo xtask release"], "cargo xtask test release"),
     left(

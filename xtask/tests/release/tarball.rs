@@ -20,7 +20,15 @@ bin/divvy run --sim --memory 1GiB -- lib/divvy/clients/fill </dev/null
 bin/divvy install /usr/local
 cmp lib/divvy/libdivvy-*.so /usr/local/lib/divvy/libdivvy-*.so
 test $(basename lib/divvy/libdivvy-*.so) = $(basename /usr/local/lib/divvy/libdivvy-*.so)
+for place in sim clients; do
+    (cd lib/divvy/$place && sha256sum *) | (cd /usr/local/lib/divvy/$place && sha256sum --check --quiet)
+done
+(cd share/man && find . -type f -exec sha256sum {} +) | (cd /usr/local/share/man && sha256sum --check --quiet)
+/usr/local/bin/divvy run --sim --memory 1GiB -- /usr/local/lib/divvy/clients/fill </dev/null
+/usr/local/bin/divvy demo --sim --seconds 8
 bin/divvy demo --sim --seconds 8
+/usr/local/bin/divvy uninstall
+test ! -e /usr/local/bin/divvy && test ! -e /usr/local/lib/divvy
 ";
 
 fn starts(test: &str, root: &Root, artefacts: &Path) {

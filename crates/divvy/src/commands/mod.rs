@@ -18,4 +18,5 @@ pub(crate) mod set;
 pub(crate) mod tenant;
 pub(crate) mod top;
 pub(crate) mod trace;
+pub(crate) mod uninstall;
 pub(crate) mod upgrade;

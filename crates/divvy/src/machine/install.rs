@@ -59,7 +59,7 @@ pub fn program(name: &str) -> Result<PathBuf> {
     let path = own.with_file_name(name);
     if !path.is_file() {
         bail!(
-            "{} is missing; build it (cargo xtask build), or put it there from the folder that {} came in",
+            "{} is missing; put it there from the folder that {} came in",
             path.display(),
             own.display()
         );
@@ -108,13 +108,12 @@ fn library_found() -> Result<PathBuf> {
     let found = places.iter().map(|place| place.join(LIBRARY)).find(|path| path.is_file());
     found.or_else(preloaded).with_context(|| {
         let list: Vec<_> = places.iter().map(|p| p.display().to_string()).collect();
-        // `cargo install` brings the command alone: the library goes where this one looks for it.
+        // `cargo install` brings the command alone: the other parts go where this one looks for them.
         let prefix = places.last().and_then(|place| place.parent().map(Path::to_owned));
         let prefix = prefix.and_then(|path| path.canonicalize().ok()).unwrap_or_default();
         format!(
-            "{LIBRARY} was not found in {}; in Divvy's sources, `cargo build --release -p divvy-shim` builds \
-             it, and `DIVVY_LIBRARY=target/release/{LIBRARY} divvy install {}` puts it where it is found; or \
-             name it by DIVVY_LIBRARY",
+            "{LIBRARY} was not found in {}; in Divvy's sources, `$(cargo xtask stage)/bin/divvy install {}` \
+             builds all parts and puts them where they are found; or name it by DIVVY_LIBRARY",
             list.join(", "),
             prefix.display()
         )
@@ -193,6 +192,30 @@ pub(crate) struct Simulator {
 const SIM_LIBRARIES: [(&str, &str); 2] =
     [("libsimcuda.so", "libcuda.so.1"), ("libsimnvml.so", "libnvidia-ml.so.1")];
 
+/// Names by which programs ask for the simulated driver's libraries.
+pub(crate) const SIM_NAMES: [&str; 2] = [SIM_LIBRARIES[0].1, SIM_LIBRARIES[1].1];
+/// Programs of `bench/clients`, which demonstration, benchmarks and doctor start.
+pub(crate) const CLIENTS: [&str; 18] = [
+    "add",
+    "attributes",
+    "burst",
+    "busy",
+    "calls",
+    "context_cost",
+    "cost",
+    "fill",
+    "hold",
+    "idle",
+    "kernel_time",
+    "link",
+    "marks",
+    "probe",
+    "storm",
+    "tenant",
+    "touch",
+    "varied",
+];
+
 /// Finds the simulated driver. In a build tree the libraries have other names than programs ask for;
 /// `links` is then filled with links of the right names.
 pub(crate) fn simulator(links: &Path) -> Result<Simulator> {
@@ -228,8 +251,9 @@ pub(crate) fn simulator(links: &Path) -> Result<Simulator> {
     }
     let list: Vec<_> = roots.iter().map(|p| p.display().to_string()).collect();
     bail!(
-        "the simulated driver (libcuda.so.1, libnvidia-ml.so.1, simgpud) was not found in {}; build \
-         it (cargo xtask build) or name its directory by DIVVY_SIM",
+        "the simulated driver (libcuda.so.1, libnvidia-ml.so.1, simgpud) was not found in {}; it is in \
+         every release beside the command: install that (divvy install PREFIX), or name its directory by \
+         DIVVY_SIM",
         list.join(", ")
     )
 }
@@ -245,8 +269,8 @@ pub fn client(name: &str) -> Result<PathBuf> {
         None => {
             let list: Vec<_> = roots.iter().map(|p| p.display().to_string()).collect();
             bail!(
-                "the client program {name} was not found in {}; build it (cargo xtask build) or \
-                 name its directory by DIVVY_CLIENTS",
+                "the client program {name} was not found in {}; it is in every release beside the \
+                 command: install that (divvy install PREFIX), or name its directory by DIVVY_CLIENTS",
                 list.join(", ")
             )
         }
@@ -270,6 +294,20 @@ mod tests {
         assert_eq!(link(&asked).unwrap(), real.join("libdivvy.so"));
         assert!(link(&base.join("lib/absent.so")).is_err());
         std::fs::remove_dir_all(&base).unwrap();
+    }
+
+    #[test]
+    fn every_client_of_the_demonstration_is_known() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/clients");
+        let mut programs: Vec<_> = std::fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .filter(|path| path.extension().is_some_and(|extension| extension == "c"))
+            .filter(|path| std::fs::read_to_string(path).unwrap().contains("int main("))
+            .map(|path| path.file_stem().unwrap().to_string_lossy().into_owned())
+            .collect();
+        programs.sort();
+        assert_eq!(programs, CLIENTS);
     }
 
     #[test]
