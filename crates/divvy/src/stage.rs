@@ -3,19 +3,22 @@
 
 pub mod client;
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Result, bail};
 use divvy_policy::variables::{self, LOG, PEER_LOG, Variable, VariableReader};
+use nix::fcntl::Flock;
 
 use crate::machine::gpus;
 use crate::machine::install::{self, Simulator};
 use crate::machine::loader::find_library;
-use crate::tenants::tenant_dir;
+use crate::tenants::tenant_dir::{self, OwnerNote};
 
 /// Variables that would make a client another one's, or another simulated machine's.
-const CLEARED: [&str; 4] = ["LD_PRELOAD", "SIMGPU_FAULTS", "SIMGPU_DEVICES", "SIMGPU_LINGER"];
+const CLEARED: [&str; 5] =
+    ["LD_PRELOAD", "SIMGPU_FAULTS", "SIMGPU_DEVICES", "SIMGPU_LINGER", "SIMGPU_SEED"];
 
 /// Whether a client on a stage must not have the variable: it would make it part of some tenant, limit it, or
 /// is some other library's.
@@ -26,9 +29,12 @@ fn is_cleared(name: &str) -> bool {
     CLEARED.contains(&name) || variables::find(name).is_some_and(is_limit)
 }
 
-/// A directory that goes when it is dropped.
+/// A directory that goes when it is dropped; where this process is killed, the daemon or the next command takes it.
 #[derive(Debug)]
-pub(crate) struct Scratch(PathBuf);
+pub(crate) struct Scratch {
+    path: PathBuf,
+    _lock: Flock<File>,
+}
 
 impl Scratch {
     /// Makes one on the tmpfs that tenants lie on.
@@ -37,25 +43,33 @@ impl Scratch {
         let uid = tenant_dir::uid();
         let mut last = None;
         for root in tenant_dir::roots(uid) {
-            let path = root.join(format!("{purpose}-{}", std::process::id()));
-            let made = tenant_dir::make_private(&root, uid);
-            match made.and_then(|_| tenant_dir::make_private(&path, uid)) {
-                Ok(_) => return Ok(Self(path)),
+            match Self::make_in(&root, uid, purpose) {
+                Ok(made) => return Ok(made),
                 Err(error) => last = Some(error),
             }
         }
         Err(last.unwrap_or_else(|| anyhow::anyhow!("there is no /dev/shm and no /tmp")))
     }
 
+    fn make_in(root: &Path, uid: u32, purpose: &str) -> Result<Self> {
+        let pid = std::process::id();
+        let path = root.join(format!("{purpose}-{pid}"));
+        tenant_dir::make_private(root, uid)?;
+        tenant_dir::sweep_home(root);
+        let dir = tenant_dir::make_private(&path, uid)?;
+        let owner = OwnerNote { pid, command: vec!["divvy".to_owned(), purpose.to_owned()] };
+        Ok(Self { _lock: tenant_dir::hold(&dir, &owner)?, path })
+    }
+
     /// Its path.
     pub(crate) fn path(&self) -> &Path {
-        &self.0
+        &self.path
     }
 }
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
+        let _ = std::fs::remove_dir_all(&self.path);
     }
 }
 

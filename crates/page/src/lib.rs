@@ -57,6 +57,7 @@ mod sys;
 mod tenant;
 mod trust;
 mod usage;
+mod vacancy;
 
 pub use directory::Directory;
 pub use errno::Errno;
@@ -70,3 +71,4 @@ pub use shared::SharedEntry;
 pub use source::ConfigSource;
 pub use sys::now_ns;
 pub use tenant::{DeviceRow, NewDevice, ProcessUse, Tenant};
+pub use vacancy::Vacancy;

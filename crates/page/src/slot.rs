@@ -13,10 +13,10 @@ use divvy_abi::MAX_SLOTS;
 use divvy_abi::usage::{self, SHARED_SLOT, slot, state};
 use divvy_policy::ledger::{Slots as _, held_bytes};
 
-use crate::error::AttachError;
+use crate::error::{AttachError, TenantFile};
 use crate::fork_page::{ForkPage, PAGE_BYTES};
 use crate::process::ProcessIdentity;
-use crate::sys::{self, Fd, InChild, Lock};
+use crate::sys::{self, Errno, Fd, InChild, Lock};
 use crate::usage::Usage;
 use crate::{file, liveness, shared_table};
 
@@ -38,6 +38,10 @@ pub(crate) fn claim(
         }
         let fd = file::reopen_usage(path, identity.0, identity.1)?;
         let index = take_any(&fd, usage)?;
+        if sys::stat(&fd).is_ok_and(|stat| stat.links == 0) {
+            // A tenant without processes was removed a moment ago: nothing of this file is the tenant's any more.
+            return Err(AttachError::Open(TenantFile::Usage, Errno(libc::ENOENT)));
+        }
         usage.clear_slot(index);
         shared_table::forget_user(usage, index);
         describe(usage, index);

@@ -13,7 +13,7 @@ use divvy_abi::{MAX_DEVICES, Uuid};
 use divvy_policy::ledger::{self, MemoryRefusal, held_bytes};
 
 use crate::admission::AdmissionGuard;
-use crate::error::AttachError;
+use crate::error::{AttachError, TenantFile};
 use crate::fork_page::ForkPage;
 use crate::live::{Live, OwnerWord};
 use crate::path::Path;
@@ -78,6 +78,8 @@ pub struct Tenant {
 /// long as the admission lock is waited for, since who is to set the mode may have lost its processor.
 const MODE_LOOKS: u32 = 500;
 const MODE_LOOK_NS: u32 = 2_000_000;
+/// The same where no slot is free: who removes a tenant is at it for microseconds.
+const REMOVAL_LOOKS: u32 = 50;
 const _: () = assert!(MODE_LOOKS as u64 * MODE_LOOK_NS as u64 == crate::admission::PATIENCE_NS);
 const EACCES: Errno = Errno(libc::EACCES);
 
@@ -91,11 +93,15 @@ impl Tenant {
         let mut looks = MODE_LOOKS;
         loop {
             let attached = Self::attach_once(directory, source);
-            let is_denied = matches!(
-                attached,
-                Err(AttachError::Directory(EACCES) | AttachError::Open(_, EACCES))
-            );
-            if !is_denied || looks == 0 {
+            let may_pass = match attached {
+                Err(AttachError::Directory(EACCES) | AttachError::Open(_, EACCES)) => true,
+                // The tenant was removed meanwhile, having had no process: it is made again.
+                Err(AttachError::Open(TenantFile::Usage, Errno(libc::ENOENT))) => true,
+                // So it is just being removed, unless it is full.
+                Err(AttachError::NoSlot) => looks > MODE_LOOKS - REMOVAL_LOOKS,
+                _ => false,
+            };
+            if !may_pass || looks == 0 {
                 return attached;
             }
             looks -= 1;

@@ -58,6 +58,8 @@ pub const CLIENTS: &str = "DIVVY_CLIENTS";
 pub const TENANT_ROOT: &str = "DIVVY_TENANT_ROOT";
 /// Folder of the locks that daemons hold on devices.
 pub const DEVICE_LOCKS: &str = "DIVVY_DEVICE_LOCKS";
+/// Switch for looking at no other place for this user's tenants than XDG_RUNTIME_DIR.
+pub const ONLY_RUNTIME_DIR: &str = "DIVVY_ONLY_RUNTIME_DIR";
 
 /// Part of Divvy that reads a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -249,6 +251,12 @@ pub const VARIABLES: &[Variable] = &[
         "XDG_RUNTIME_DIR",
         VariableKind::Directory,
         "where tenants are made; else `/dev/shm`, else `/tmp`",
+    ),
+    command(
+        ONLY_RUNTIME_DIR,
+        VariableKind::Presence,
+        "set, to anything: this user's tenants and daemon are looked for and made in `XDG_RUNTIME_DIR` alone. For tests, which \
+         must not see the machine's own",
     ),
     command(
         "XDG_CACHE_HOME",

@@ -104,7 +104,8 @@ impl DaemonHome {
     pub(crate) fn all() -> Vec<Self> {
         let users = tenant_dir::roots(tenant_dir::uid()).into_iter();
         let users = users.map(|directory| Self { directory, is_system: false });
-        std::iter::once(Self::of_system()).chain(users).collect()
+        let system = (!tenant_dir::is_apart()).then(Self::of_system);
+        system.into_iter().chain(users).collect()
     }
 
     /// Whether the machine's daemon serves the tenants of this home, so that no other is to.

@@ -44,9 +44,13 @@ pub(super) fn most_of(uid: u32, is_system: bool) -> usize {
     if is_system && uid != 0 { MOST_OF_ONE } else { MOST }
 }
 
+/// Looks from one to the next that also removes what processes and commands have left that have ended.
+const REAP: u32 = 10;
+
 /// Looks for tenants.
 #[derive(Debug)]
 pub(super) struct Scanner {
+    looks: u32,
     home: DaemonHome,
     places: Vec<TenantRoot>,
     users: Users,
@@ -106,9 +110,12 @@ impl Scanner {
         places.extend(extra.map(TenantRoot::named));
         if !home.is_system() {
             places.push(TenantRoot::by_id(home.directory(), tenant_dir::uid()));
-            places.push(TenantRoot::without_owner(Path::new("/tmp"), tenant_dir::uid()));
+            let uid = tenant_dir::uid();
+            let base = tenant_dir::ownerless_base(uid);
+            places.extend(base.map(|base| TenantRoot::without_owner(&base, uid)));
         }
         Self {
+            looks: 0,
             home,
             places,
             users: Users::default(),
@@ -134,6 +141,13 @@ impl Scanner {
         if self.home.is_system() {
             places.extend(self.by_id());
             places.extend(self.users.places());
+        }
+        self.looks = self.looks.wrapping_add(1);
+        if self.looks % REAP == 1 {
+            places.iter().for_each(TenantRoot::reap);
+            if !self.home.is_system() {
+                tenant_dir::sweep_home(self.home.directory());
+            }
         }
         self.refused.values_mut().for_each(|refused| refused.is_there = false);
         self.crowded.clear();

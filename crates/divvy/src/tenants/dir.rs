@@ -223,6 +223,25 @@ impl Dir {
             .map_err(|error| Errno::from_raw(error.raw_os_error()))
     }
 
+    /// Removes what is called `name` in it and is no directory; success where there is nothing.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(crate) fn remove_file(&self, name: &OsStr) -> nix::Result<()> {
+        match unlinkat(self, name, UnlinkatFlags::NoRemoveDir) {
+            Err(Errno::ENOENT) => Ok(()),
+            done => done,
+        }
+    }
+
+    /// Removes the directory called `name` in it, which must be empty.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(crate) fn remove_empty(&self, name: &OsStr) -> nix::Result<()> {
+        unlinkat(self, name, UnlinkatFlags::RemoveDir)
+    }
+
     /// Removes what is called `name` in it, with all that lies there; no link is followed.
     ///
     /// # Errors

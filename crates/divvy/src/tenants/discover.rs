@@ -16,7 +16,7 @@ use divvy_page::{AttachError, Errno};
 
 use crate::tenants::by_id;
 use crate::tenants::dir::{self, Dir, FileIdentity};
-use crate::tenants::tenant_dir;
+use crate::tenants::{reap, tenant_dir};
 
 /// Names that commands look at in one directory of tenants.
 const MOST_NAMES: usize = 16_384;
@@ -27,6 +27,8 @@ const MOST_USERS: usize = 4096;
 
 /// Where programs limited by HAMi-core's variables have their tenants, beside their files.
 const HIDDEN: &str = ".divvy";
+/// Begin of the name of a user's place for tenants of variables alone; the uid follows.
+const OWNERLESS: &str = ".divvy-";
 
 /// A directory that tenants lie in.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -102,7 +104,7 @@ impl TenantRoot {
 
     /// Those of programs that are limited by environment variables alone.
     pub(crate) fn without_owner(base: &Path, uid: u32) -> Self {
-        let below = vec![format!(".divvy-{uid}").into()];
+        let below = vec![format!("{OWNERLESS}{uid}").into()];
         Self { start: base.to_owned(), below, uid: Some(uid) }
     }
 
@@ -125,6 +127,17 @@ impl TenantRoot {
     /// Where it lies.
     pub(crate) fn path(&self) -> PathBuf {
         self.below.iter().fold(self.start.clone(), |path, name| path.join(name))
+    }
+
+    /// Removes tenants without an owner that have no process any more, where it is a place of such.
+    pub(crate) fn reap(&self) {
+        let name = self.below.first().map(|name| name.as_encoded_bytes());
+        if self.uid.is_some()
+            && name.is_some_and(|name| name.starts_with(OWNERLESS.as_bytes()))
+            && let Ok(tenants) = self.open()
+        {
+            reap::without_processes(&tenants);
+        }
     }
 
     /// Opens it.
@@ -242,10 +255,12 @@ pub(crate) fn tenants(extra: &[PathBuf]) -> (BTreeSet<PathBuf>, BTreeMap<PathBuf
     let uid = tenant_dir::uid();
     let mut places: Vec<TenantRoot> =
         tenant_dir::bases(uid).iter().flat_map(|base| of_user(base, uid)).collect();
-    places.push(TenantRoot::without_owner(Path::new("/tmp"), uid));
+    places.extend(tenant_dir::ownerless_base(uid).map(|base| TenantRoot::without_owner(&base, uid)));
     places.extend(extra.iter().cloned().chain(from_variable()).map(TenantRoot::named));
     let (mut found, mut seen, mut wrong) = (BTreeSet::new(), BTreeSet::new(), BTreeMap::new());
+    tenant_dir::sweep_all(uid);
     for place in &places {
+        place.reap();
         let each = place.each(MOST_NAMES, &KnownNames::new(), |candidate| {
             if matches!(candidate.open(), Ok(Some(_))) && seen.insert(candidate.identity) {
                 found.insert(candidate.path);
@@ -353,7 +368,7 @@ fn places_of(base: &Path, name: &OsStr) -> Vec<TenantRoot> {
     if base == Path::new("/run/user") {
         return uid_in(name).into_iter().flat_map(|uid| of_user(&base.join(name), uid)).collect();
     }
-    match (name.strip_prefix("divvy-"), name.strip_prefix(".divvy-")) {
+    match (name.strip_prefix("divvy-"), name.strip_prefix(OWNERLESS)) {
         (Some(digits), _) => {
             uid_in(digits).into_iter().flat_map(|uid| of_user(base, uid)).collect()
         }

@@ -11,6 +11,7 @@ pub(crate) mod host_promise;
 pub mod ledger;
 pub mod limits;
 pub(crate) mod promised;
+pub(crate) mod reap;
 pub(crate) mod share_args;
 pub(crate) mod snapshot;
 pub(crate) mod started;

@@ -12,6 +12,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use divvy_policy::variables::ONLY_RUNTIME_DIR;
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 
@@ -51,17 +52,28 @@ pub struct TenantDir {
 /// Directories in which tenants of `uid` may lie; new ones are made in the first.
 ///
 /// XDG_RUNTIME_DIR is one where it is this user's or root's: a program that was started for another user
-/// may have kept the variable of the one who started it.
+/// may have kept the variable of the one who started it. Where [`ONLY_RUNTIME_DIR`] says so it is the only one.
 pub(crate) fn bases(uid: u32) -> Vec<PathBuf> {
     let is_ours = |path: &PathBuf| {
         std::fs::metadata(path).is_ok_and(|status| [0, uid].contains(&status.uid()))
     };
+    let others = (!is_apart()).then_some(["/dev/shm", "/tmp"]);
     let bases = std::env::var_os("XDG_RUNTIME_DIR")
         .map(PathBuf::from)
         .filter(|path| path.is_absolute() && is_ours(path))
         .into_iter()
-        .chain(["/dev/shm", "/tmp"].map(PathBuf::from));
+        .chain(others.into_iter().flatten().map(PathBuf::from));
     bases.filter(|base| base.is_dir()).collect()
+}
+
+/// Whether this user's tenants are looked for in XDG_RUNTIME_DIR alone: a test does not see those of its machine.
+pub(crate) fn is_apart() -> bool {
+    std::env::var_os(ONLY_RUNTIME_DIR).is_some_and(|value| !value.is_empty())
+}
+
+/// Directory in which a user's tenants of variables alone have their place.
+pub(crate) fn ownerless_base(uid: u32) -> Option<PathBuf> {
+    if is_apart() { bases(uid).into_iter().next() } else { Some(PathBuf::from("/tmp")) }
 }
 
 /// This user's directories in them.
@@ -119,7 +131,7 @@ impl TenantDir {
         let tenants = make_private(root, uid).and_then(|root| private(&root, "tenants"))?;
         // Without it tenants run all the same, beside each other.
         let _ = private(&tenants, MEETING);
-        sweep(&tenants);
+        sweep_home(root);
         let parent = root.join("tenants");
         let mut name_of = format!("{name}-{}", owner.pid);
         let mut attempt = 0;
@@ -139,13 +151,7 @@ impl TenantDir {
             bail!("{} has {bytes} bytes, more than {PATH_BYTES}", path.display());
         }
         let dir = tenants.below(&name)?;
-        let lock = dir
-            .make_file(OWNER)
-            .with_context(|| format!("{} cannot be made", path.join(OWNER).display()))?;
-        let lock = Flock::lock(lock, FlockArg::LockExclusiveNonblock)
-            .map_err(|(_, errno)| errno)
-            .with_context(|| format!("{} cannot be locked", path.join(OWNER).display()))?;
-        serde_json::to_writer(&*lock, owner)?;
+        let lock = hold(&dir, owner).with_context(|| format!("in {}", path.display()))?;
         Ok(Self { path, dir, tenants, name, _lock: lock })
     }
 
@@ -228,15 +234,57 @@ fn anybody_lives(dir: &Dir) -> bool {
     dir.tenant().is_ok_and(|tenant| tenant.is_inhabited())
 }
 
-/// Removes the directories whose owner is gone and in which nobody lives.
-fn sweep(tenants: &Dir) {
-    for name in tenants.names(usize::MAX).map(|(names, _)| names).unwrap_or_default() {
-        let Ok(dir) = tenants.below(&name) else { continue };
+/// Removes in this user's places what commands have left that were killed: tenants without a process, and the places in
+/// which demonstrations and benchmarks kept their files.
+pub(crate) fn sweep_all(uid: u32) {
+    for root in roots(uid) {
+        sweep_home(&root);
+    }
+}
+
+/// The same in one of them.
+pub(crate) fn sweep_home(root: &Path) {
+    let Ok(dir) = Dir::open(root) else { return };
+    if dir.uid() != uid() {
+        return;
+    }
+    sweep(&dir, root);
+    if let Ok(tenants) = dir.below("tenants".as_ref()) {
+        sweep(&tenants, &root.join("tenants"));
+    }
+}
+
+/// Removes the directories in `within`, which lies at `path`, whose owner is gone and in which nobody lives.
+fn sweep(within: &Dir, path: &Path) {
+    for name in within.names(usize::MAX).map(|(names, _)| names).unwrap_or_default() {
+        let Ok(dir) = within.below(&name) else { continue };
         // No readable owner: it is just being made.
-        if matches!(owner(&dir), Ok(Some((_, false)))) && !anybody_lives(&dir) {
-            let _ = tenants.remove_all(&name);
+        let is_left = matches!(owner(&dir), Ok(Some((_, false)))) && !anybody_lives(&dir);
+        // A program that has not come to its first driver call still counts on it.
+        if is_left && !is_expected(&path.join(&name)) {
+            let _ = within.remove_all(&name);
         }
     }
+}
+
+/// Whether a process of this user is to join the tenant at `path`.
+fn is_expected(path: &Path) -> bool {
+    let entry = [b"DIVVY_TENANT=", path.as_os_str().as_encoded_bytes()].concat();
+    let has_it = |process: &std::fs::DirEntry| {
+        let environment = std::fs::read(process.path().join("environ")).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|one| one == entry)
+    };
+    std::fs::read_dir("/proc").into_iter().flatten().flatten().any(|process| has_it(&process))
+}
+
+/// Makes the file that says that this process holds `dir`, and locks it until the lock is dropped.
+pub(crate) fn hold(dir: &Dir, owner: &OwnerNote) -> Result<Flock<File>> {
+    let lock = dir.make_file(OWNER).with_context(|| format!("{OWNER} cannot be made"))?;
+    let lock = Flock::lock(lock, FlockArg::LockExclusiveNonblock)
+        .map_err(|(_, errno)| errno)
+        .with_context(|| format!("{OWNER} cannot be locked"))?;
+    serde_json::to_writer(&*lock, owner)?;
+    Ok(lock)
 }
 
 #[cfg(test)]
