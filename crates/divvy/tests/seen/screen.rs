@@ -210,14 +210,14 @@ fn keys_show_change_and_keep_nothing() {
     top.shows(b"?", "Keys");
     top.shows(b"x", "TENANT");
     top.shows(b"\r", &std::process::id().to_string());
-    top.shows(b"p", "pause?");
+    top.shows(b"p", "pause;");
     top.shows(b"n", "nothing");
     assert_eq!(is_paused(), 0);
     top.shows(b"py", "paused");
     assert_eq!(is_paused(), 1);
     top.shows(b"p", "resumed");
     assert_eq!(is_paused(), 0);
-    top.shows(b"e30%\r", "30%?");
+    top.shows(b"e30%\r", "apply?");
     top.shows(b"y", "none");
     top.shows(b"/zz", "name");
     top.shows(b"\x1b", "seen-one");

@@ -1,8 +1,8 @@
 //! Keys of the screen: they choose a row, an order or a filter, write a line, ask for a change.
 //!
 //! Pure: a key comes in, an [`Action`] comes out. The chosen row is kept by tenant and device, so it
-//! stays what it is when others come and go. Promises: a tenant is stopped, and a written limit set, only after a question
-//! that says what changes was answered by `y`.
+//! stays what it is when others come and go. Promises: a tenant is changed only after a question
+//! that says what changes was answered by `y`, but for one that is resumed.
 //!
 //! Nothing here outlives the screen.
 
@@ -13,6 +13,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use super::history::History;
 use super::model::{Picture, Sort, TenantRow};
 use super::questions::{self, Field};
+use crate::tenants::change::Asked;
 use crate::tenants::limits;
 use crate::wire::LimitChange;
 
@@ -67,6 +68,8 @@ pub(super) struct App {
     pub(super) filter: String,
     /// Index of the chosen row among those shown.
     pub(super) chosen: usize,
+    /// Whether the user has chosen it, by a key that goes to a row or is about one; until then the first row is.
+    has_chosen: bool,
     /// Rows, by directory and device, whose processes are shown.
     expanded: BTreeSet<(String, String)>,
     pub(super) mode: Mode,
@@ -82,6 +85,7 @@ impl App {
             is_reversed: false,
             filter: String::new(),
             chosen: 0,
+            has_chosen: false,
             expanded: BTreeSet::new(),
             mode: Mode::Rows,
             message: Message::default(),
@@ -112,6 +116,12 @@ impl App {
         self.picture = picture;
         let rows: BTreeSet<_> = self.picture.rows.iter().map(identity).collect();
         self.expanded.retain(|one| rows.contains(one));
+        let has_ended = before.as_ref().is_some_and(|one| !rows.contains(one));
+        if has_ended && matches!(self.mode, Mode::Write(..)) {
+            // What is written is that tenant's, and no other's.
+            self.mode = Mode::Rows;
+            self.tell(Err("the tenant has ended: nothing was changed".to_owned()));
+        }
         self.arrange(before);
     }
 
@@ -124,6 +134,10 @@ impl App {
     /// Sorts, and chooses the row again that was chosen before.
     fn arrange(&mut self, chosen: Option<(String, String)>) {
         self.picture.sort(self.sort, self.is_reversed);
+        let chosen = chosen.filter(|_| self.has_chosen);
+        if !self.has_chosen {
+            self.chosen = 0;
+        }
         let same = chosen.and_then(|chosen| self.rows().position(|row| identity(row) == chosen));
         self.chosen = same.unwrap_or(self.chosen).min(self.last());
     }
@@ -158,6 +172,8 @@ impl App {
     fn command(&mut self, code: KeyCode) -> Action {
         self.message = Message::default();
         let last = self.last();
+        let is_of_all = matches!(code, KeyCode::Char('s' | 'r' | '/' | '?' | 'h') | KeyCode::Esc);
+        self.has_chosen |= !is_of_all && self.row().is_some();
         match code {
             KeyCode::Esc if !self.filter.is_empty() => self.set_filter(String::new()),
             KeyCode::Char('q') | KeyCode::Esc => return Action::Quit,
@@ -179,8 +195,8 @@ impl App {
                 self.arrange(self.row().map(identity));
             }
             KeyCode::Char('p') => return self.pause(),
-            KeyCode::Char('+' | '=') => return self.step(|ppm| ppm.saturating_add(STEP_PPM)),
-            KeyCode::Char('-') => return self.step(|ppm| ppm.saturating_sub(STEP_PPM)),
+            KeyCode::Char('+' | '=') => self.step(|ppm| ppm.saturating_add(STEP_PPM)),
+            KeyCode::Char('-') => self.step(|ppm| ppm.saturating_sub(STEP_PPM)),
             KeyCode::Char('e') => self.begin(Field::Compute),
             KeyCode::Char('m') => self.begin(Field::Memory),
             KeyCode::Char('w') => self.begin(Field::Weight),
@@ -245,15 +261,14 @@ impl App {
             true => text.to_owned(),
             false => format!("{}={text}", row.gpu),
         };
-        let change = match field {
-            Field::Compute => LimitChange { compute: vec![spec], ..LimitChange::default() },
-            Field::Memory => LimitChange { memory: vec![spec], ..LimitChange::default() },
-            Field::Weight => {
-                LimitChange { weight: Some(text.to_owned()), ..LimitChange::default() }
-            }
-        };
+        let change = field.change(if field == Field::Weight { text.to_owned() } else { spec });
         let (directory, question) = (row.directory.clone(), questions::of_field(row, field, text));
-        self.mode = Mode::Confirm { directory, change, question };
+        // Devices are judged when it is made, by those of the machine.
+        let value = text.rsplit('=').next().unwrap_or(text).to_owned();
+        match Asked::read(&field.change(value), &[]) {
+            Ok(_) => self.mode = Mode::Confirm { directory, change, question },
+            Err(error) => self.tell(Err(format!("{error:#}"))),
+        }
     }
 
     /// Resumes what is paused; a tenant that runs is asked for first.
@@ -270,13 +285,21 @@ impl App {
         Action::None
     }
 
-    fn step(&self, change: impl Fn(u32) -> u32) -> Action {
-        let Some(row) = self.row() else { return Action::None };
-        let ppm = change(row.share_ppm.unwrap_or(WHOLE_PPM)).clamp(STEP_PPM, WHOLE_PPM);
+    /// Asks whether the cap is to be a step more or less.
+    fn step(&mut self, change: impl Fn(u32) -> u32) {
+        let Some(row) = self.row() else { return };
+        let before = row.share_ppm.unwrap_or(WHOLE_PPM);
+        let ppm = change(before).clamp(STEP_PPM, WHOLE_PPM);
+        if ppm == before {
+            let words = questions::of_no_step(row);
+            return self.tell(Ok(words));
+        }
         // The whole is no cap, which is what the grammar takes it for.
         let spec = format!("{}={}", row.gpu, limits::percent(u64::from(ppm)));
+        let text = if ppm == WHOLE_PPM { "0".to_owned() } else { limits::percent(u64::from(ppm)) };
+        let question = questions::of_field(row, Field::Compute, &text);
         let change = LimitChange { compute: vec![spec], ..LimitChange::default() };
-        Action::Change(row.directory.clone(), change)
+        self.mode = Mode::Confirm { directory: row.directory.clone(), change, question };
     }
 }
 

@@ -14,7 +14,7 @@ const KEYS: [(&str, &str, &str); 12] = [
     ("/", "shows tenants whose name has what follows; Esc all", "filter"),
     ("s", "sorts by share, memory, time waited, name", "sort"),
     ("p", "pauses the tenant, after a question; resumes it", "pause"),
-    ("+ -", "its cap on this GPU, 5 % up and down", "cap"),
+    ("+ -", "its cap on this GPU, 5 % up and down; asks first", "cap"),
     ("e", "writes a cap: 30%, 0 for none, default", "set cap"),
     ("m", "writes a memory limit: 8GiB, 50%, 0, default", "set memory"),
     ("w", "writes a weight", "weight"),

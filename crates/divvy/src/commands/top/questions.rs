@@ -6,6 +6,7 @@ use super::cells::gpu_name;
 use super::model::TenantRow;
 use crate::output::sizes;
 use crate::tenants::limits;
+use crate::wire::LimitChange;
 
 /// Line that is being written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +17,16 @@ pub(super) enum Field {
 }
 
 impl Field {
+    /// The change to `words`.
+    pub(super) fn change(self, words: String) -> LimitChange {
+        match self {
+            Self::Compute => LimitChange { compute: vec![words], ..LimitChange::default() },
+            Self::Memory => LimitChange { memory: vec![words], ..LimitChange::default() },
+            Self::Weight => LimitChange { weight: Some(words), ..LimitChange::default() },
+        }
+    }
+
+    /// What the user is asked to write.
     pub(super) fn prompt(self) -> &'static str {
         match self {
             Self::Compute => "cap (30%, 0 for none, or default)",
@@ -68,7 +79,7 @@ impl LimitsHeld {
 pub(super) fn told(row: &TenantRow, now: &LimitsHeld, notes: &[String]) -> String {
     let changes = now.changes(&LimitsHeld::of(row));
     let words = match changes.as_slice() {
-        [] => "nothing is different on this GPU".to_owned(),
+        [] => "unchanged".to_owned(),
         changes => changes.join(", "),
     };
     let all = [format!("{}: {words}", named(row))];
@@ -83,8 +94,8 @@ pub(super) fn of_field(row: &TenantRow, field: Field, text: &str) -> String {
         Field::Weight => ("weight", weight(row.weight)),
     };
     match text.contains('=') {
-        true => format!("{}: set {what} {text}?", row.tenant),
-        false => format!("{}: {what} {before} -> {text}?", named(row)),
+        true => format!("{}: {what} {text}", row.tenant),
+        false => format!("{}: {what} {before} -> {}", named(row), if text == "0" { "none" } else { text }),
     }
 }
 
@@ -94,7 +105,18 @@ pub(super) fn of_pause(row: &TenantRow) -> String {
         1 => "its process submits".to_owned(),
         count => format!("its {count} processes submit"),
     };
-    format!("{}: pause? {many} nothing until p resumes it", row.tenant)
+    format!("{}: pause; {many} nothing until p resumes it", row.tenant)
+}
+
+/// Answer to a step that changes nothing.
+pub(super) fn of_no_step(row: &TenantRow) -> String {
+    match row.share_ppm {
+        None => format!("{}: unchanged, already without a cap", named(row)),
+        Some(ppm) => {
+            let cap = limits::percent(u64::from(ppm));
+            format!("{}: unchanged, {cap} is as far as this key goes; e writes another", named(row))
+        }
+    }
 }
 
 fn named(row: &TenantRow) -> String {
@@ -131,7 +153,7 @@ mod tests {
     fn an_answer_names_what_is_different() {
         let row = row();
         let mut now = LimitsHeld::of(&row);
-        let nothing = "train on GPU 0: nothing is different on this GPU";
+        let nothing = "train on GPU 0: unchanged";
         assert_eq!(told(&row, &now, &[]), nothing);
         now.share_ppm = Some(350_000);
         now.paused = true;
@@ -146,10 +168,10 @@ mod tests {
     #[test]
     fn a_question_names_what_would_change() {
         let row = row();
-        assert_eq!(of_field(&row, Field::Compute, "12%"), "train on GPU 0: cap 30% -> 12%?");
-        assert_eq!(of_field(&row, Field::Memory, "1=8GiB"), "train: set memory limit 1=8GiB?");
-        assert_eq!(of_field(&row, Field::Weight, "5"), "train on GPU 0: weight default -> 5?");
-        let pause = "train: pause? its 2 processes submit nothing until p resumes it";
+        assert_eq!(of_field(&row, Field::Compute, "12%"), "train on GPU 0: cap 30% -> 12%");
+        assert_eq!(of_field(&row, Field::Memory, "1=8GiB"), "train: memory limit 1=8GiB");
+        assert_eq!(of_field(&row, Field::Weight, "5"), "train on GPU 0: weight default -> 5");
+        let pause = "train: pause; its 2 processes submit nothing until p resumes it";
         assert_eq!(of_pause(&row), pause);
     }
 }

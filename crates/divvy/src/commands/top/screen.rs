@@ -14,6 +14,9 @@ use super::theme::LimitState;
 use super::{cells, help};
 use crate::output::{plain, sizes};
 
+/// Stands before the chosen row.
+const MARK: &str = ">";
+
 /// Draws the whole.
 pub(super) fn draw(frame: &mut Frame<'_>, app: &App, look: Look) {
     let width = usize::from(frame.area().width);
@@ -48,13 +51,16 @@ pub(super) fn draw(frame: &mut Frame<'_>, app: &App, look: Look) {
 fn draw_rows(frame: &mut Frame<'_>, app: &App, look: Look, area: Rect) {
     let [head, body] = Layout::vertical([Constraint::Length(1), Constraint::Min(1)]).areas(area);
     let width = usize::from(area.width);
-    let mut lines = table::tenants(app, look, width).into_iter();
-    frame.render_widget(lines.next().unwrap_or_default(), head);
+    let mut lines = table::tenants(app, look, width.saturating_sub(MARK.len())).into_iter();
+    frame.render_widget(marked(lines.next().unwrap_or_default(), " "), head);
     let (mut shown, mut chosen) = (Vec::new(), (0, 0));
     for (at, (line, row)) in lines.zip(app.rows()).enumerate() {
         let first = shown.len();
         let is_chosen = at == app.chosen;
-        shown.push(if is_chosen { line.style(look.theme.chosen()) } else { line });
+        shown.push(match is_chosen {
+            true => marked(line, MARK).style(look.theme.chosen()),
+            false => marked(line, " "),
+        });
         if app.is_expanded(row) {
             let members = row.members.iter();
             shown.extend(members.map(|member| self::member(member, look, width)));
@@ -74,6 +80,12 @@ fn draw_rows(frame: &mut Frame<'_>, app: &App, look: Look, area: Rect) {
     let offset = end.saturating_sub(usize::from(body.height).max(1)).min(first);
     let offset = u16::try_from(offset).unwrap_or(u16::MAX);
     frame.render_widget(Paragraph::new(shown).scroll((offset, 0)), body);
+}
+
+/// The line with a mark before it.
+fn marked(mut line: Line<'static>, mark: &'static str) -> Line<'static> {
+    line.spans.insert(0, Span::raw(mark));
+    line
 }
 
 fn nothing(app: &App) -> &'static str {
@@ -137,10 +149,10 @@ fn foot(app: &App, look: Look, width: usize) -> Line<'static> {
         Line::raw(cut(&words, width, look.glyphs))
     };
     match &app.mode {
-        Mode::Write(field, text) => entry(field.prompt(), text, "Enter asks, Esc leaves"),
+        Mode::Write(field, text) => entry(field.prompt(), text, "Enter to review, Esc to cancel"),
         Mode::Filter => entry("name has", &app.filter, "Enter keeps, Esc shows all"),
         Mode::Confirm { question, .. } => {
-            const ANSWER: &str = "  y changes it";
+            const ANSWER: &str = "  apply? [y/N]";
             let question =
                 cut(&plain::line(question), width.saturating_sub(ANSWER.len()), look.glyphs);
             Line::from(vec![

@@ -1,6 +1,6 @@
 //! Colours of the screen by what they mean.
 //!
-//! Pure. Without colour bold, dim and reversed are left, and every meaning also stands in words or in the form of a mark.
+//! Pure. Without colour bold and dim are left, and every meaning also stands in words or in the form of a mark.
 
 use ratatui::style::{Color, Modifier, Style};
 
@@ -125,9 +125,9 @@ impl Theme {
         self.color(Color::Cyan).add_modifier(Modifier::BOLD)
     }
 
-    /// Of the chosen row.
+    /// Of the chosen row, whose bars must stay as they are.
     pub(super) fn chosen(self) -> Style {
-        Style::new().add_modifier(Modifier::REVERSED)
+        Style::new().add_modifier(Modifier::BOLD)
     }
 }
 

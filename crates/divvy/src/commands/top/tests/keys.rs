@@ -52,6 +52,25 @@ fn rows_are_sorted_within_their_device_and_the_choice_stays() {
     assert_eq!(app.mode, Mode::Rows, "there is nothing to ask about");
 }
 
+/// The first row is chosen until the user chooses one, whatever order rates bring; what is written stays a tenant's.
+#[test]
+fn the_choice_is_the_first_row_until_the_user_chooses() {
+    let mut app = App::new(Picture::of(None, &sampled(1, 1, vec![tenant("aaa", 0, 0), tenant("zzz", 0, 0)])));
+    assert_eq!(app.row().unwrap().tenant, "aaa");
+    app.update(picture(), 2);
+    assert_eq!(app.row().unwrap().tenant, names(&app)[0], "as the rates have it");
+    keys(&mut app, "s");
+    assert_eq!((app.chosen, app.row().unwrap().tenant.as_str()), (0, "idle-one"));
+    keys(&mut app, "e5");
+    app.update(Picture::of(None, &sampled(3, 1, vec![tenant("other", 0, 0)])), 3);
+    assert_eq!(app.mode, Mode::Rows, "the tenant has ended");
+    assert!(app.message.is_error);
+    keys(&mut app, "eabc");
+    key(&mut app, KeyCode::Enter);
+    assert_eq!(app.mode, Mode::Rows, "what is no limit is not asked about");
+    assert!(app.message.is_error && app.message.words.contains("abc"), "{:?}", app.message);
+}
+
 #[test]
 fn a_filter_shows_those_whose_name_has_it() {
     let mut app = App::new(picture());
@@ -85,12 +104,12 @@ fn the_list_of_keys_comes_and_goes() {
 }
 
 #[test]
-fn a_pause_is_asked_about_and_a_step_is_made() {
+fn a_pause_and_a_step_are_asked_about() {
     let mut app = App::new(picture());
     let pause = LimitChange { paused: Some(true), ..LimitChange::default() };
     assert_eq!(keys(&mut app, "p"), Action::None);
     assert!(
-        matches!(&app.mode, Mode::Confirm { question, .. } if question.contains("train: pause?"))
+        matches!(&app.mode, Mode::Confirm { question, .. } if question.contains("train: pause;"))
     );
     assert_eq!(keys(&mut app, "n"), Action::None);
     assert_eq!((app.mode.clone(), &*app.message.words), (Mode::Rows, "nothing was changed"));
@@ -98,12 +117,23 @@ fn a_pause_is_asked_about_and_a_step_is_made() {
     app.picture.rows[0].paused = true;
     let resume = LimitChange { paused: Some(false), ..LimitChange::default() };
     assert_eq!(keys(&mut app, "p"), changed("/d/train", resume));
-    assert_eq!(keys(&mut app, "+"), changed("/d/train", compute("GPU-0=35%")));
-    assert_eq!(keys(&mut app, "-"), changed("/d/train", compute("GPU-0=25%")));
+    for pressed in ["+", "-", "=", "+n", "-x"] {
+        assert_eq!(keys(&mut app, pressed), Action::None, "one key changes nothing");
+        key(&mut app, KeyCode::Enter);
+        assert_eq!(app.mode, Mode::Rows);
+    }
+    assert_eq!(keys(&mut app, "+y"), changed("/d/train", compute("GPU-0=35%")));
+    assert_eq!(keys(&mut app, "-"), Action::None);
+    let asked = "train on GPU 0: cap 30% -> 25%";
+    assert!(matches!(&app.mode, Mode::Confirm { question, .. } if question == asked));
+    assert_eq!(keys(&mut app, "y"), changed("/d/train", compute("GPU-0=25%")));
     app.picture.rows[0].share_ppm = Some(60_000);
-    assert_eq!(keys(&mut app, "-"), changed("/d/train", compute("GPU-0=5%")));
+    assert_eq!(keys(&mut app, "-y"), changed("/d/train", compute("GPU-0=5%")));
     app.picture.rows[0].share_ppm = None;
-    assert_eq!(keys(&mut app, "-"), changed("/d/train", compute("GPU-0=95%")));
+    assert_eq!(keys(&mut app, "-y"), changed("/d/train", compute("GPU-0=95%")));
+    keys(&mut app, "+");
+    let unchanged = "train on GPU 0: unchanged, already without a cap";
+    assert_eq!((app.mode.clone(), &*app.message.words), (Mode::Rows, unchanged));
 }
 
 #[test]
@@ -113,7 +143,7 @@ fn what_is_written_is_asked_about_and_set() {
     key(&mut app, KeyCode::Backspace);
     keys(&mut app, "%");
     assert_eq!(key(&mut app, KeyCode::Enter), Action::None);
-    let asked = "train on GPU 0: cap 30% -> 12%?";
+    let asked = "train on GPU 0: cap 30% -> 12%";
     assert!(matches!(&app.mode, Mode::Confirm { question, .. } if question == asked));
     assert_eq!(keys(&mut app, "y"), changed("/d/train", compute("GPU-0=12%")));
     assert_eq!(app.mode, Mode::Rows);
@@ -145,7 +175,7 @@ fn every_change_of_the_keys_is_understood_and_told() {
     app.picture.rows[0].share_ppm = Some(950_000);
     let directory = base.display().to_string();
     let mut told = Vec::new();
-    for pressed in ["-", "+", "py"] {
+    for pressed in ["-y", "+y", "py"] {
         let Action::Change(_, change) = keys(&mut app, pressed) else { panic!("no change") };
         told.push(change_limits(&directory, &change, app.row().unwrap()).unwrap());
     }

@@ -5,7 +5,7 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::buffer::Buffer;
 use ratatui::crossterm::event::KeyCode;
-use ratatui::style::Color;
+use ratatui::style::{Color, Modifier};
 
 use super::super::app::App;
 use super::super::table;
@@ -120,11 +120,11 @@ fn the_foot_is_keys_a_line_a_question_or_an_answer() {
     let mut app = App::new(picture());
     let foot = |app: &App, width| screen_of(app, width, 14).pop().unwrap();
     assert!(foot(&app, 130).starts_with("? help  q quit  Enter processes"), "{}", foot(&app, 130));
-    keys(&mut app, "e7");
-    assert!(foot(&app, 130).starts_with("cap (30%, 0 for none, or default): 7_"));
+    keys(&mut app, "e7%");
+    assert!(foot(&app, 130).starts_with("cap (30%, 0 for none, or default): 7%_"));
     key(&mut app, KeyCode::Enter);
-    assert_eq!(foot(&app, 130), "train on GPU 0: cap 30% -> 7?  y changes it");
-    assert!(foot(&app, 30).ends_with("…  y changes it"), "the way out is always said");
+    assert_eq!(foot(&app, 130), "train on GPU 0: cap 30% -> 7%  apply? [y/N]");
+    assert!(foot(&app, 30).ends_with("…  apply? [y/N]"), "the way out is always said");
     key(&mut app, KeyCode::Esc);
     app.tell(Err("it is not yours".to_owned()));
     assert_eq!(foot(&app, 130), "it is not yours");
@@ -153,6 +153,22 @@ fn colours_say_what_stands_beside_them() {
     let plain = drawn(&app, LOOK, 140, 16);
     assert!(plain.content.iter().all(|cell| cell.fg == Color::Reset));
     assert_eq!(lines_of(&plain), lines, "a colour takes no room");
+}
+
+/// A bar shows what is used, in the chosen row too: that one has a mark before it and is bold.
+#[test]
+fn the_chosen_row_is_marked_and_its_bars_are_not_turned_round() {
+    let app = busy_app();
+    let look = Look { theme: Theme { has_color: true }, ..LOOK };
+    let buffer = drawn(&app, look, 111, 16);
+    assert!(buffer.content.iter().all(|cell| !cell.modifier.contains(Modifier::REVERSED)));
+    let lines = lines_of(&buffer);
+    let chosen: Vec<_> = lines.iter().filter(|line| line.starts_with('>')).collect();
+    assert_eq!(chosen.len(), 1, "{lines:#?}");
+    assert!(chosen[0].contains("serve"), "{chosen:?}");
+    let y = lines.iter().position(|line| line.starts_with('>')).unwrap();
+    let cell = buffer.cell((3, u16::try_from(y).unwrap())).unwrap();
+    assert!(cell.modifier.contains(Modifier::BOLD));
 }
 
 #[test]
@@ -259,8 +275,10 @@ proptest! {
         let mut app = App::new(Picture::of(None, &sampled(1, 0, tenants)));
         app.chosen = chosen.min(names.len() - 1);
         let look = Look { glyphs, ..LOOK };
-        for (line, row) in table::tenants(&app, look, width.into()).iter().skip(1).zip(app.rows()) {
-            prop_assert!(line.width() <= width.into(), "{line}");
+        // One column is the mark's.
+        let of_rows = usize::from(width) - 1;
+        for (line, row) in table::tenants(&app, look, of_rows).iter().skip(1).zip(app.rows()) {
+            prop_assert!(line.width() <= of_rows, "{line}");
             let text = line.to_string();
             let shown = (1..=row.tenant.chars().count().min(3))
                 .map(|count| row.tenant.chars().take(count).collect::<String>())
