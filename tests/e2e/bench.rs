@@ -11,8 +11,6 @@ use crate::harness::{Finished, Machine, best_of_three, finish, stage};
 /// `divvy bench NAME` on the simulated card, which stores its results in the machine's home.
 fn bench(machine: &Machine, name: &str, options: &[&str]) -> Finished {
     let mut command = machine.command(stage().join("bin/divvy"));
-    // Its daemon is no other test's.
-    command.env("XDG_RUNTIME_DIR", machine.home());
     command.args(["bench", name, "--sim"]).args(options);
     finish(command.arg("--out").arg(machine.home().join("results")))
 }

@@ -9,7 +9,7 @@ use crate::harness::{GIB, Machine, Running, finish, signal, stage, until};
 
 /// A machine of two cards whose daemon and tenants are the test's own.
 fn machine() -> Machine {
-    Machine::new().native().with("SIMGPU_DEVICES", 2).apart()
+    Machine::new().native().with("SIMGPU_DEVICES", 2)
 }
 
 fn daemon(machine: &Machine) -> Running {

@@ -6,7 +6,7 @@ use crate::harness::{MIB, Machine, Running, client, finish, until};
 
 /// A machine whose daemons and tenants are the test's own.
 fn machine() -> Machine {
-    Machine::new().native().apart()
+    Machine::new().native()
 }
 
 /// A program with a context, until it is killed.

@@ -118,9 +118,25 @@ fn follow(path: &str) {
     follow_as(page, str::to_owned);
 }
 
+/// Follows the tutorial with the command in the folder `bin`, and then has it show the demonstration.
+pub(crate) fn follow_the_tutorial_by(bin: &Path) {
+    let page = alone("docs/guide/tutorial.md");
+    let mut session = Session::by(bin, page.devices, page.has_driver);
+    let which = session.run("command -v divvy").printed.join("");
+    assert_eq!(which.trim(), bin.join("divvy").display().to_string());
+    go_through(&mut session, &page, str::to_owned);
+    let demo = session.run("divvy demo --sim --seconds 8");
+    // Shares are another test's.
+    let is_shown = demo.printed.iter().any(|line| line.contains("greedy was refused"));
+    assert!(is_shown && [0, 1].contains(&demo.code), "{}: {:#?}", demo.code, demo.printed);
+}
+
 /// The same with each command as `typed` has it.
 fn follow_as(page: &Page, typed: impl Fn(&str) -> String) {
-    let mut session = Session::new(page.devices, page.has_driver);
+    go_through(&mut Session::new(page.devices, page.has_driver), page, typed);
+}
+
+fn go_through(session: &mut Session, page: &Page, typed: impl Fn(&str) -> String) {
     session.save("work.py", &file_of("docs/guide/tutorial.md", "work.py"));
     for (name, arguments) in PROGRAMS {
         let text = format!(
@@ -147,7 +163,7 @@ fn follow_as(page: &Page, typed: impl Fn(&str) -> String) {
             Step::Command(command, shown) => {
                 let next = steps.get(at + 1);
                 let may_fail = matches!(next, Some(Step::Command(next, _)) if next == "echo $?");
-                one(&mut session, page, &typed(command), shown, may_fail);
+                one(session, page, &typed(command), shown, may_fail);
             }
         }
     }

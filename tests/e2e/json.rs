@@ -14,9 +14,6 @@ use crate::harness::{Machine, best_of_three, stage};
 /// Runs `divvy` on a machine whose tenants are the test's own.
 fn divvy(arguments: &[&str]) -> (Output, Machine) {
     let machine = Machine::new().native();
-    let runtime = machine.home().join("runtime");
-    std::fs::create_dir(&runtime).expect("a directory of the test's own");
-    let machine = machine.with("XDG_RUNTIME_DIR", runtime.display());
     let mut command = machine.command(stage().join("bin/divvy"));
     let output = command.args(arguments).stdin(Stdio::null()).output().expect("it starts");
     (output, machine)

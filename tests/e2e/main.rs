@@ -17,6 +17,7 @@ mod context_cost;
 mod contexts;
 mod coverage;
 mod daemon;
+mod deliveries;
 mod documents;
 mod ends;
 mod escapes;

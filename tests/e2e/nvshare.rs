@@ -32,12 +32,11 @@ impl Nvshare {
         let machine = Machine::new().native();
         let home = machine.home().to_owned();
         let tmp = home.join("tmp");
-        fs::create_dir(home.join("runtime")).expect("a directory of the test's own");
         fs::create_dir(&tmp).expect("a directory of the test's own");
         fs::set_permissions(&tmp, fs::Permissions::from_mode(0o1777)).expect("it is ours");
         let machine = machine
-            .with("DIVVY_DEVICE_LOCKS", home.join("locks").display())
-            .with("XDG_RUNTIME_DIR", home.join("runtime").display());
+            // Its /tmp is its own.
+            .without("DIVVY_ONLY_RUNTIME_DIR");
         Some(Self { machine, tmp })
     }
 

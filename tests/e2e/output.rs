@@ -13,10 +13,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A machine whose tenants are the test's own.
 fn machine() -> Machine {
-    let machine = Machine::new().native();
-    let runtime = machine.home().join("runtime");
-    std::fs::create_dir(&runtime).expect("a directory of the test's own");
-    machine.with("XDG_RUNTIME_DIR", runtime.display())
+    Machine::new().native()
 }
 
 fn commands(machine: &Machine) -> Vec<Command> {

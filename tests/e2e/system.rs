@@ -50,7 +50,10 @@ impl System {
             .with("DIVVY_LIBRARY", format!("{INSIDE}/tree/lib/libdivvy.so"))
             .with("HOME", "/nonexistent")
             .with("TMPDIR", "/tmp")
-            .without("XDG_RUNTIME_DIR");
+            .with("SIMGPU_SEED", 0)
+            .without("XDG_RUNTIME_DIR")
+            .without("DIVVY_DEVICE_LOCKS")
+            .without("DIVVY_ONLY_RUNTIME_DIR");
         let tree = machine.home().join("tree");
         let parts = ["bin/divvy", "lib/libdivvy.so", "sim/simgpud"];
         let libraries = ["sim/libcuda.so.1", "sim/libnvidia-ml.so.1"];

@@ -84,7 +84,7 @@ fn capped_threads_beside_others_end() {
 /// Tenants of a daemon, without caps and with one, that take turns.
 #[test]
 fn threads_in_turns_end() {
-    let machine = machine().native().apart();
+    let machine = machine().native();
     let tenant = |share: &[&str], command: &Command| {
         let mut run = machine.command(stage().join("bin/divvy"));
         run.args(["run", "--no-daemon", "--memory", "2GiB"]).args(share).arg("--");

@@ -147,7 +147,7 @@ func built(t *testing.T) (agent, stage string) {
 func withDaemon(t *testing.T, kubelet *Kubelet, stage string, variables ...string) *Node {
 	t.Helper()
 	machine := []string{
-		"SIMGPU_DIR=" + filepath.Join(kubelet.Root, "sim"), "SIMGPUD=" + filepath.Join(stage, "sim/simgpud"),
+		"SIMGPU_DIR=" + filepath.Join(kubelet.Root, "sim"), "SIMGPU_SEED=0", "SIMGPUD=" + filepath.Join(stage, "sim/simgpud"),
 		"LD_LIBRARY_PATH=" + filepath.Join(stage, "sim"),
 	}
 	return onMachine(t, kubelet, stage, append(machine, variables...)...)

@@ -37,7 +37,8 @@ impl Root {
     fn divvy(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_divvy"));
         command.args(arguments).env("XDG_RUNTIME_DIR", &self.0).stdin(Stdio::null());
-        command.env("DIVVY_LIBRARY", harmless_library());
+        command.env("DIVVY_LIBRARY", harmless_library()).env("DIVVY_ONLY_RUNTIME_DIR", "1");
+        command.env("DIVVY_DEVICE_LOCKS", self.0.join("locks"));
         for name in ["DIVVY_TENANT", "LD_PRELOAD"] {
             command.env_remove(name);
         }
@@ -240,8 +241,10 @@ fn a_terminal_that_hangs_up_ends_the_program_of_a_session_leader() {
     unlockpt(&terminal).unwrap();
     let other = open(Path::new(&ptsname_r(&terminal).unwrap()), flags, Mode::empty()).unwrap();
     let divvy = root.divvy(&["run", "--", "sh", "-c", "echo ready; exec sleep 77"]);
-    let mut leader = Command::new("setsid");
-    leader.arg("--ctty").arg(divvy.get_program()).args(divvy.get_args());
+    // Under `nohup` the test itself ignores what a terminal sends, and its children would.
+    let mut leader = Command::new("env");
+    leader.args(["--default-signal=HUP", "setsid", "--ctty"]);
+    leader.arg(divvy.get_program()).args(divvy.get_args());
     for (name, value) in divvy.get_envs() {
         match value {
             Some(value) => leader.env(name, value),
@@ -249,7 +252,7 @@ fn a_terminal_that_hangs_up_ends_the_program_of_a_session_leader() {
         };
     }
     leader.stdin(Stdio::from(other)).stdout(Stdio::piped()).stderr(Stdio::null());
-    let mut child = leader.spawn().expect("setsid is of util-linux");
+    let mut child = leader.spawn().expect("env is of coreutils");
     drop(leader);
     let mut line = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();

@@ -25,6 +25,7 @@ fn podman(machine: &Machine, devices: &[&str], command: &str) -> Finished {
         ("LD_LIBRARY_PATH", stage().join("sim")),
         ("SIMGPUD", stage().join("sim/simgpud")),
         ("SIMGPU_DIR", shared.clone()),
+        ("SIMGPU_SEED", "0".into()),
     ] {
         container = container.with(&["--env", &format!("{name}={}", value.display())]);
     }

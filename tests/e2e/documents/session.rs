@@ -33,13 +33,20 @@ impl Session {
     /// A shell whose machine has so many devices. With `as_driver` the simulated driver is where the machine's would be
     /// found, without it only behind `--sim`.
     pub(crate) fn new(devices: u32, as_driver: bool) -> Self {
+        Self::by(&stage().join("bin"), devices, as_driver)
+    }
+
+    /// The same with the command in the folder `divvy`.
+    pub(crate) fn by(divvy: &Path, devices: u32, as_driver: bool) -> Self {
         let machine = Machine::new()
             .native()
             .with("SIMGPU_MODE", "calibrated")
             .with("SIMGPU_DEVICES", devices)
+            // Pages show them.
+            .with("SIMGPU_SEED", 0)
             .without("SIMGPU_MEMORY")
             .without("DIVVY_LOG");
-        let [home, folder, bin, runtime] = ["home", "work", "bin", "runtime"].map(|name| {
+        let [home, folder, bin] = ["home", "work", "bin"].map(|name| {
             let path = machine.home().join(name);
             fs::create_dir(&path).expect("a directory of the test's own");
             path
@@ -51,14 +58,13 @@ impl Session {
         let path = format!(
             "{}:{}:/usr/sbin:/usr/bin:/sbin:/bin",
             bin.display(),
-            stage().join("bin").display()
+            divvy.display()
         );
         let mut command = machine.command("bash");
         command.args(["--noprofile", "--norc"]).current_dir(&folder);
-        command.env("PATH", path).env("HOME", &home).env("XDG_RUNTIME_DIR", &runtime);
-        command.env("DIVVY_DEVICE_LOCKS", machine.home().join("locks"));
+        command.env("PATH", path).env("HOME", &home);
         if !as_driver {
-            command.env_remove("LD_LIBRARY_PATH");
+            command.env_remove("LD_LIBRARY_PATH").env_remove("SIMGPUD");
         }
         let mut shell = Talk::start(&mut command);
         shell.say("exec 2>&1");

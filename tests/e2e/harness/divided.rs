@@ -23,7 +23,7 @@ impl Divided {
 
     /// The same with these arguments of the daemon.
     pub(crate) fn with(machine: Machine, arguments: &[&str]) -> Self {
-        let machine = machine.native().apart();
+        let machine = machine.native();
         let mut divided = Self { machine, daemon: None };
         divided.start(arguments);
         divided

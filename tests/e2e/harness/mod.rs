@@ -48,12 +48,19 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// A machine with one GPU of 16 GiB that does no waiting, and no limit.
+    /// A machine with one GPU of 16 GiB that does no waiting, and no limit. Its tenants, its daemon and its devices'
+    /// locks are its own: it sees none of those of the machine that the test runs on.
     pub(crate) fn new() -> Self {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let home = std::env::temp_dir().join(format!("divvy-e2e-{}-{number}", std::process::id()));
-        fs::create_dir_all(home.join("sim")).expect("the temporary directory is writable");
+        for folder in ["sim", "run"] {
+            fs::create_dir_all(home.join(folder)).expect("the temporary directory is writable");
+        }
+        let (runtime, locks) = (home.join("run"), home.join("locks"));
         Self { home, environment: Vec::new(), preload: true }
+            .with("XDG_RUNTIME_DIR", runtime.display())
+            .with("DIVVY_ONLY_RUNTIME_DIR", 1)
+            .with("DIVVY_DEVICE_LOCKS", locks.display())
             .with("SIMGPU_MODE", "fast")
             .with("SIMGPU_MEMORY", "16GiB")
             .with("DIVVY_LOG", "warn")
@@ -64,13 +71,6 @@ impl Machine {
         self.environment.retain(|(known, _)| known != name);
         self.environment.push((name.to_owned(), value.to_string()));
         self
-    }
-
-    /// The same whose daemons and tenants are the test's own. Once for a machine.
-    pub(crate) fn apart(self) -> Self {
-        let (runtime, locks) = (self.home().join("runtime"), self.home().join("locks"));
-        std::fs::create_dir(&runtime).expect("a directory of the test's own");
-        self.with("XDG_RUNTIME_DIR", runtime.display()).with("DIVVY_DEVICE_LOCKS", locks.display())
     }
 
     /// `divvy` with these arguments.
@@ -118,15 +118,19 @@ impl Machine {
     /// A command with this machine's environment, the library under test preloaded.
     pub(crate) fn command(&self, program: impl AsRef<Path>) -> Command {
         let mut command = Command::new(program.as_ref());
+        // Limits, tenants and devices of whoever runs the tests are not the test's.
+        for (name, _) in std::env::vars_os() {
+            let begins = ["DIVVY_", "CUDA_", "LD_PRELOAD"];
+            if begins.iter().any(|begin| name.as_encoded_bytes().starts_with(begin.as_bytes())) {
+                command.env_remove(&name);
+            }
+        }
         command.env("SIMGPU_DIR", self.home.join("sim"));
         command.env("SIMGPUD", stage().join("sim/simgpud"));
         command.env("LD_LIBRARY_PATH", stage().join("sim"));
         command.env("TMPDIR", &self.home);
         // Figures that `divvy doctor` keeps for this user would count in other tests.
         command.env("XDG_CACHE_HOME", self.home.join("cache"));
-        for name in ["LD_PRELOAD", "DIVVY_TENANT", "DIVVY_MEMORY", "CUDA_DEVICE_MEMORY_LIMIT"] {
-            command.env_remove(name);
-        }
         if self.preload {
             command.env("LD_PRELOAD", stage().join("lib/libdivvy.so"));
         }

@@ -49,7 +49,7 @@ impl Node {
         // Whoever a container runs as finds the card.
         fs::set_permissions(home.join("sim"), fs::Permissions::from_mode(0o777)).expect("a mode");
         let locks = home.join("locks").display().to_string();
-        let machine = machine.with("DIVVY_DEVICE_LOCKS", locks);
+        let machine = machine.with("DIVVY_DEVICE_LOCKS", locks).with("SIMGPU_SEED", 0);
         let mut keeper = machine.command("sh");
         keeper.args(["-c", "umask 0; exec \"$@\"", "sh"]).arg(client("under")).arg("stay");
         let keeper = Running::start(keeper.env("STAY_BYTES", (2 * MIB).to_string()));
@@ -86,6 +86,7 @@ impl Node {
             ("LD_LIBRARY_PATH", sim.clone()),
             ("SIMGPUD", sim.join("simgpud")),
             ("SIMGPU_DIR", self.home().join("sim")),
+            ("SIMGPU_SEED", "0".into()),
             // The vendor's brings device files of this one alone.
             ("CUDA_VISIBLE_DEVICES", uuid.into()),
         ];

@@ -12,12 +12,12 @@ mod kube;
 mod metrics;
 mod tally;
 
-use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Result, bail};
 
+use crate::aarch64;
 use crate::budget;
 use crate::clients;
 use crate::command::lines;
@@ -47,7 +47,7 @@ const BESIDE: [Suite; 6] = [
     ("miri", miri),
     ("searcher", searcher),
     ("rustdoc", rustdoc),
-    ("aarch64", aarch64),
+    ("aarch64", arm64),
     ("kube", kube::suite),
 ];
 
@@ -90,15 +90,18 @@ pub(crate) fn chore(only: &[String]) -> Result<bool> {
     }
     let later: Vec<&str> = later.iter().map(|suite| suite.0).collect();
     let mut beside = None;
+    let (mut at, count) = (0, chosen.len() + later.len());
     for (name, suite) in chosen {
         if name == WAITS && !later.is_empty() {
-            println!("== beside: {}", later.join(", "));
+            at += later.len();
+            println!("== beside, {} suites of {count}: {}", later.len(), later.join(", "));
             let started = Beside::start(&later)?;
             tally.beside = Some(started.group());
             beside = Some(started);
         }
         let begin = Instant::now();
-        println!("== {name}");
+        at += 1;
+        println!("== {name}: suite {at} of {count}");
         if let Err(error) = suite(&mut tally) {
             println!("{error:#}");
             tally.failed.push(name.to_owned().into());
@@ -118,11 +121,32 @@ pub(crate) fn chore(only: &[String]) -> Result<bool> {
     Ok(tally.failed.is_empty())
 }
 
+/// Whether cargo has this part of the toolchain, which is installed where it can be; a skip is counted where it cannot.
+fn has_component(tally: &mut Tally, suite: &str, command: &str, component: &str) -> bool {
+    let works = |command: &mut Command| command.output().is_ok_and(|told| told.status.success());
+    let is_there = || works(cargo().args([command, "--version"]));
+    if is_there() {
+        return true;
+    }
+    let how = ["component", "add", component];
+    let is_there = works(Command::new("rustup").args(how)) && is_there();
+    if !is_there {
+        tally.skipped.push(format!("{suite}: there is no {component}; `rustup {}`", how.join(" ")));
+    }
+    is_there
+}
+
 fn format(tally: &mut Tally) -> Result<()> {
+    if !has_component(tally, "format", "fmt", "rustfmt") {
+        return Ok(());
+    }
     check(tally, cargo().args(["fmt", "--all", "--check"]))
 }
 
 fn lint(tally: &mut Tally) -> Result<()> {
+    if !has_component(tally, "lint", "clippy", "clippy") {
+        return Ok(());
+    }
     let strict = ["--all-targets", "--", "-D", "warnings"];
     check(tally, cargo().args(["clippy", "--quiet", "--workspace"]).args(strict))?;
     // Chores that need more are behind features, and a feature that nobody builds rots.
@@ -143,12 +167,6 @@ fn budgets(tally: &mut Tally) -> Result<()> {
 
 fn workspace(tally: &mut Tally) -> Result<()> {
     let stage = stage::build(clients::ALL)?;
-    for left in tenants_here() {
-        println!(
-            "note: {} is a tenant of yours: tests that list tenants, or divide a device, may fail beside it",
-            left.display()
-        );
-    }
     let mut tests = cargo();
     tests.args(["test", "--workspace", "--exclude", SEARCHER, "--no-fail-fast"]);
     run_tests(tally, &mut tests, Some(&stage))?;
@@ -165,17 +183,6 @@ fn workspace(tally: &mut Tally) -> Result<()> {
         "mutants::",
     ]);
     run_tests(tally, &mut faults, None)
-}
-
-/// Tenants of this user, of which tests know nothing: those of `divvy run` go with it, of others their directories stay.
-fn tenants_here() -> Vec<PathBuf> {
-    let Ok(uid) = std::fs::metadata("/proc/self").map(|status| status.uid()) else {
-        return Vec::new();
-    };
-    let places = [format!("/dev/shm/divvy-{uid}/tenants"), format!("/tmp/.divvy-{uid}")];
-    let entries = places.iter().filter_map(|place| std::fs::read_dir(place).ok()).flatten();
-    let paths = entries.filter_map(|entry| entry.ok().map(|entry| entry.path()));
-    paths.filter(|path| path.join("config").exists()).collect()
 }
 
 /// Simulated programs and cards, in which time is a number.
@@ -233,7 +240,14 @@ fn rustdoc(tally: &mut Tally) -> Result<()> {
 }
 
 /// The library for the other architecture: built, linked, and checked as a file.
-fn aarch64(tally: &mut Tally) -> Result<()> {
+fn arm64(tally: &mut Tally) -> Result<()> {
+    let how = ["target", "add", aarch64::TRIPLE];
+    let add = || Command::new("rustup").args(how).output().is_ok_and(|told| told.status.success());
+    if aarch64::needs_target().is_err() && !(add() && aarch64::needs_target().is_ok()) {
+        let how = how.join(" ");
+        tally.skipped.push(format!("aarch64: the toolchain cannot build for it; `rustup {how}`"));
+        return Ok(());
+    }
     for finding in budget::check_aarch64()? {
         budget::report(std::slice::from_ref(&finding));
         tally.check(finding.what, finding.holds);

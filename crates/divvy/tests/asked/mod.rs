@@ -11,6 +11,6 @@ pub(crate) fn divvy(base: &Path, arguments: &[&str]) -> Command {
     command.env("XDG_CACHE_HOME", base).env("DIVVY_LIBRARY", env!("CARGO_BIN_EXE_divvy"));
     command.env("DIVVY_TENANT_ROOT", base.join("tenants")).env_remove("DIVVY_TENANT");
     command.env("DIVVY_DEVICE_LOCKS", base.join("locks"));
-    command.env("XDG_CONFIG_HOME", base.join("config"));
+    command.env("XDG_CONFIG_HOME", base.join("config")).env("DIVVY_ONLY_RUNTIME_DIR", "1");
     command
 }

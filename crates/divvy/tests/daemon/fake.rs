@@ -88,7 +88,7 @@ impl Root {
         let mut command = Command::new(env!("CARGO_BIN_EXE_divvy"));
         command.args(arguments).env("XDG_RUNTIME_DIR", &self.0).stdin(Stdio::null());
         command.env("DIVVY_LIBRARY", harmless_library());
-        command.env("DIVVY_DEVICE_LOCKS", self.0.join("locks"));
+        command.env("DIVVY_DEVICE_LOCKS", self.0.join("locks")).env("DIVVY_ONLY_RUNTIME_DIR", "1");
         for name in ["DIVVY_TENANT", "DIVVY_TENANT_ROOT", "LD_PRELOAD"] {
             command.env_remove(name);
         }

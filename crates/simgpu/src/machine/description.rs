@@ -9,7 +9,8 @@
 //! | `SIMGPU_MEMORY` | memory of each as NVML shows it; a comma-separated list gives each its own | 143771MiB |
 //! | `SIMGPU_NAME` | name of each | NVIDIA H200 |
 //! | `SIMGPU_SPEED` | clock rate of each in percent of an H200's, 1 to 1000; a comma-separated list gives each its own. CUDA numbers devices by it; work takes as long on each | 100 |
-//! | `SIMGPU_UUID_<i>` | UUID of device i, `GPU-` and 32 hexadecimal digits with or without dashes | fixed by index |
+//! | `SIMGPU_SEED` | text that UUIDs are made of, so that devices of two machines differ; 0 gives those of the machine in `/tmp` | `SIMGPU_DIR` |
+//! | `SIMGPU_UUID_<i>` | UUID of device i, `GPU-` and 32 hexadecimal digits with or without dashes | made of the seed and the index |
 //! | `SIMGPU_MIG_<i>` | device i is partitioned: profiles of its instances, as `1g.18gb,3g.71gb`; empty is MIG without instances | not partitioned |
 //! | `SIMGPU_NVSWITCH` | whether the devices lie behind an NVSwitch, which multicast needs: 0 or 1 | 0 |
 //! | `SIMGPU_NEIGHBOURS` | processes on device 0 that are no clients: see [`super::neighbours`] | none |
@@ -122,7 +123,7 @@ pub type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
 /// Every variable that describes a machine, its directory apart.
 pub fn variables() -> Vec<String> {
     let mut names: Vec<String> =
-        "MODE TIME_SCALE DEVICES MEMORY NAME SPEED NVSWITCH NEIGHBOURS LINGER"
+        "MODE TIME_SCALE DEVICES MEMORY NAME SPEED SEED NVSWITCH NEIGHBOURS LINGER"
             .split(' ')
             .map(|name| format!("SIMGPU_{name}"))
             .collect();
@@ -156,13 +157,14 @@ impl Description {
         if name.is_empty() || name.len() > 95 || name.contains('\0') {
             return Err(bad("SIMGPU_NAME", &name, "give a name of 1 to 95 bytes"));
         }
+        let seed = lookup("SIMGPU_SEED").or_else(|| lookup("SIMGPU_DIR")).unwrap_or_default();
         let mut devices = Vec::with_capacity(count);
         for (index, (nvml_total_bytes, speed_percent)) in
             memory_bytes.into_iter().zip(speeds).enumerate()
         {
             let variable = format!("SIMGPU_UUID_{index}");
             let uuid = match lookup(&variable) {
-                None => default_uuid(index),
+                None => default_uuid(index, &seed),
                 Some(text) => parse_uuid(&text)
                     .ok_or_else(|| bad(&variable, &text, "give GPU- and 32 hexadecimal digits"))?,
             };
@@ -300,8 +302,18 @@ fn speeds(lookup: Lookup<'_>, count: usize) -> Result<Vec<u32>, BadSetting> {
     }
 }
 
-fn default_uuid(index: usize) -> [u8; 16] {
+fn default_uuid(index: usize, seed: &str) -> [u8; 16] {
     let mut uuid = *b"\x51\x3d\x9a\x0b\x7e\x42\x4c\x11\x9f\x20\xd1\x77\xe5\x00\x00\x00";
+    if !matches!(seed, "" | "0") {
+        let sum = seed.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| {
+            (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+        for (byte, with) in uuid.iter_mut().zip(sum.to_ne_bytes()) {
+            *byte ^= with;
+        }
+        // It stays a random one by its version.
+        uuid[6] = 0x40 | (uuid[6] & 0x0f);
+    }
     uuid[15] = u8::try_from(index).unwrap_or(u8::MAX);
     uuid
 }
@@ -309,6 +321,22 @@ fn default_uuid(index: usize) -> [u8; 16] {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn devices_of_two_machines_have_two_uuids() {
+        let uuids = |pairs: &[(&str, &str)]| -> Vec<String> {
+            let two = [&[("SIMGPU_DEVICES", "2")], pairs].concat();
+            with(&two).unwrap().devices.iter().map(Device::uuid_text).collect()
+        };
+        let fixed = uuids(&[]);
+        assert_eq!(fixed[1], "GPU-513d9a0b-7e42-4c11-9f20-d177e5000001");
+        let (one, other) = (uuids(&[("SIMGPU_DIR", "/one")]), uuids(&[("SIMGPU_DIR", "/other")]));
+        assert_eq!(one, uuids(&[("SIMGPU_DIR", "/one")]));
+        let all: std::collections::BTreeSet<_> = fixed.iter().chain(&one).chain(&other).collect();
+        assert_eq!(all.len(), 6, "{all:?}");
+        assert_eq!(uuids(&[("SIMGPU_DIR", "/one"), ("SIMGPU_SEED", "0")]), fixed);
+        assert_eq!(uuids(&[("SIMGPU_SEED", "/one")]), one);
+    }
 
     fn with(pairs: &[(&str, &str)]) -> Result<Description, BadSetting> {
         let pairs: Vec<(String, String)> =
