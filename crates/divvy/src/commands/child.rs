@@ -15,6 +15,9 @@ use std::ffi::{OsStr, OsString};
 use std::io::{ErrorKind, IsTerminal};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use nix::errno::Errno;
@@ -23,7 +26,8 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{Pid, getpgid, getpgrp, getpid, getsid};
 
-use crate::output::{exit_codes, failure};
+use crate::output::{exit_codes, failure, out};
+use crate::signals;
 
 /// Signals passed on to the child.
 const FORWARDED: [Signal; 9] = [
@@ -40,6 +44,9 @@ const FORWARDED: [Signal; 9] = [
 
 /// `si_code` of a signal the kernel sent of its own accord, as terminals' are.
 const SI_KERNEL: i32 = 0x80;
+
+/// Time that a program which is interrupted has to end by itself, where it cannot go on anyway.
+const INTERRUPT: Duration = Duration::from_secs(1);
 
 /// The command by which this binary calls itself.
 pub(crate) const START: &str = "start-in-tenant";
@@ -83,7 +90,8 @@ pub(crate) fn start(args: &StartArgs) -> Result<u8> {
     })
 }
 
-/// Runs `command` with `preload` and `environment`, and stays until it has ended; its exit code.
+/// Runs `command` with `preload` and `environment`, and stays until it has ended; its exit code. `held_up` says why a
+/// program that is interrupted does not notice, if it is known: then the user is told, and the program ended.
 ///
 /// # Errors
 /// When signals or processes cannot be had.
@@ -91,6 +99,7 @@ pub(crate) fn run(
     command: &[OsString],
     preload: &OsStr,
     environment: &[(&'static str, OsString)],
+    held_up: impl Fn() -> Option<String>,
 ) -> Result<u8> {
     let set = watched();
     set.thread_block().context("signals cannot be blocked")?;
@@ -104,16 +113,38 @@ pub(crate) fn run(
         .spawn()
         .context("no process can be started")?;
     let child = Pid::from_raw(i32::try_from(spawned.id()).context("a pid beyond i32")?);
+    let has_ended = Arc::new(AtomicBool::new(false));
     loop {
         if let Some(code) = collect(child)? {
+            has_ended.store(true, Relaxed);
             return Ok(code);
         }
         match signals.read_signal() {
-            Ok(Some(info)) => forward(child, info.ssi_signo, info.ssi_code),
+            Ok(Some(info)) => {
+                forward(child, info.ssi_signo, info.ssi_code);
+                let is_interrupt = info.ssi_signo == Signal::SIGINT as u32;
+                if let Some(why) = is_interrupt.then(&held_up).flatten() {
+                    out::warn(&why);
+                    end_soon(child, &has_ended);
+                }
+            }
             Ok(None) | Err(Errno::EINTR) => {}
             Err(errno) => return Err(errno).context("signals cannot be read"),
         }
     }
+}
+
+/// Ends the child a moment later, unless it has ended by then: an interpreter notices an interrupt only when the call
+/// returns that it waits in, and that may be never.
+fn end_soon(child: Pid, has_ended: &Arc<AtomicBool>) {
+    let has_ended = Arc::clone(has_ended);
+    // Without a thread the user is told all the same, and can send another signal.
+    let _ = signals::quiet_thread("divvy interrupt", move || {
+        std::thread::sleep(INTERRUPT);
+        if !has_ended.load(Relaxed) {
+            let _ = kill(child, Signal::SIGTERM);
+        }
+    });
 }
 
 /// The child's exit code, once it has one; follows its stops until then.

@@ -26,6 +26,7 @@ use crate::daemon::{client, keep, start};
 use crate::defaults::{Defaults, Readers, explained};
 use crate::machine::cards::{Cards, DriverChoice};
 use crate::machine::elf::{self, Elf};
+use crate::machine::loader::find_library;
 use crate::machine::{contexts, install};
 use crate::output::exit_codes::{self, NOT_AS_EXPECTED};
 use crate::output::failure::{self, usage};
@@ -217,7 +218,11 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
     let started = simulated(args.sim, tenant.path()).and_then(|(simulated, nvml)| {
         environment.extend(simulated);
         audit = Audit::start(tenant.path(), nvml);
-        crate::commands::child::run(&args.command, &preload, &environment)
+        let held_up = || {
+            let words = format!("{name} is paused; resume it with `divvy set {name} --resume`");
+            ledger::read(tenant.path()).is_ok_and(|tenant| tenant.paused).then_some(words)
+        };
+        crate::commands::child::run(&args.command, &preload, &environment, held_up)
     });
     let findings = audit.map(Audit::finish).unwrap_or_default();
     let used = ledger::read(tenant.path()).ok();
@@ -292,7 +297,12 @@ fn limits_here(args: &Args) -> Result<Limits> {
     let mut share = args.share.read(&cards.uuids())?;
     let mut notes = cards.judge(limits::MEMORY, rules.as_slice())?;
     cards.judge(limits::COMPUTE, &share.rules)?;
-    notes.extend(cards.caveat());
+    notes.extend(match cards.caveat() {
+        Some(_) if !args.sim && find_library("libcuda.so.1").is_none() => {
+            Some("no NVIDIA driver here, so the limits cannot be checked; to simulate a GPU, add --sim".to_owned())
+        }
+        caveat => caveat,
+    });
     if !rules.is_empty() && !args.sim {
         let (others, _) = ps::tenants(&[], &[]);
         let new = Promise::new(rules.as_slice());

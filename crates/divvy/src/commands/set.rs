@@ -8,7 +8,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use divvy_abi::config::{Config, FLAG_OVERSUBSCRIBE, FLAG_STAYS};
+use divvy_abi::config::{Config, FLAG_OVERSUBSCRIBE, FLAG_STAYS, selector};
 use divvy_page::AttachError;
 use divvy_policy::limit::parse_uuid;
 use divvy_policy::share;
@@ -183,6 +183,10 @@ pub(crate) fn apply(directory: &Path, change: &LimitChange) -> Result<Applied> {
         ..change.clone()
     };
     let asked = Asked::read(&change, &uuids)?;
+    let all = [asked.memory.rules(), asked.compute.rules()];
+    if all.into_iter().flatten().any(|rule| rule.selector == selector::INDEX) {
+        cards.number_the_only();
+    }
     let mut notes = cards.judge(limits::MEMORY, asked.memory.rules())?;
     cards.judge(limits::COMPUTE, asked.compute.rules())?;
     if !asked.memory.is_empty() {

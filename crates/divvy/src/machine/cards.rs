@@ -63,12 +63,17 @@ pub(crate) struct Card {
 }
 
 impl Card {
+    fn is_instance(&self) -> bool {
+        self.uuid.starts_with("MIG-")
+    }
+
     /// For people: `device 0 (NVIDIA H200, GPU-…)`.
     fn words(&self) -> String {
         let kind = format!("{}, {}", self.name, self.uuid);
         match self.index {
             Some(index) => format!("device {index} ({kind})"),
-            None => format!("an instance ({kind})"),
+            None if self.is_instance() => format!("an instance ({kind})"),
+            None => format!("a device ({kind})"),
         }
     }
 }
@@ -150,6 +155,15 @@ impl Cards {
         }
     }
 
+    /// Numbers a tenant's device that the machine does not know, as one of the simulated GPU, where it is the only one.
+    pub(crate) fn number_the_only(&mut self) {
+        if let [only] = self.list.as_mut_slice()
+            && !only.is_instance()
+        {
+            only.index.get_or_insert(0);
+        }
+    }
+
     /// Sentence for limits that could not be compared with a card.
     pub(crate) fn caveat(&self) -> Option<String> {
         let why =
@@ -184,7 +198,9 @@ impl Cards {
         match rule.selector {
             selector::INDEX => {
                 // The kernel's list has every index; without it and without NVML there is none to go by.
-                let is_complete = self.unknown.is_none() || !self.list.is_empty();
+                let is_numbered = |card: &Card| card.index.is_some() || card.is_instance();
+                let is_complete = (self.unknown.is_none() || !self.list.is_empty())
+                    && self.list.iter().all(is_numbered);
                 !is_complete || self.list.iter().any(|card| card.index == Some(rule.index))
             }
             selector::UUID => {
@@ -396,6 +412,13 @@ mod tests {
         let mut known = cards(&[card(0, 0)], true);
         known.add([card(0, 140), card(1, 80)]);
         assert_eq!(known.list, [card(0, 140), card(1, 80)]);
+        // A device that only a tenant knows may have any index; the only one has the first.
+        let mut simulated = cards(&[Card { index: None, ..card(0, 140) }], true);
+        assert!(judge(&simulated, "3=8GiB").unwrap().is_empty());
+        simulated.number_the_only();
+        assert_eq!(simulated.list[0].index, Some(0));
+        assert!(judge(&simulated, "0=8GiB").unwrap().is_empty());
+        assert!(judge(&simulated, "3=8GiB").is_err());
         // As another machine, or a container, numbers it.
         known.add([Card { index: Some(1), uuid: "GPU-x".to_owned(), ..card(0, 7) }]);
         assert_eq!((known.list.len(), known.list[2].index), (3, None));

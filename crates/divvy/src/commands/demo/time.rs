@@ -59,7 +59,7 @@ fn plans() -> [Plan; 3] {
             commands: &["divvy set serve --compute 70%", "divvy set train --compute 30%"],
         },
         Plan {
-            what: "no caps, serve goes first",
+            what: "no caps, serve is first",
             due: [100.0, 0.0],
             changes: [first, cap("0")],
             commands: &[
@@ -255,11 +255,14 @@ impl TimeSeen {
 impl Phase {
     fn check(&self) -> Check {
         let [first, second] = self.due_percent;
-        Check {
-            expected: format!(
-                "{}: {first:.0} of 100 parts were serve's, {second:.0} train's",
-                self.what
+        let had = match self.reached_percent {
+            None => "nothing was measured".to_owned(),
+            Some([serve, train]) => format!(
+                "serve had {serve:.1} % (due {first:.0}), train {train:.1} % (due {second:.0})"
             ),
+        };
+        Check {
+            expected: format!("{}: {had}", self.what),
             happened: self.reached_percent.is_some_and(|reached| self.is_kept(reached)),
         }
     }
@@ -346,6 +349,11 @@ the caps change places          70.0 %    25.0 %
         assert!(seen.summary().ends_with("the bare driver, no limits      51.2 %    48.0 %\n"));
         let checks = seen.checks();
         assert!(checks.iter().all(|check| check.expected.chars().count() <= 75), "{checks:?}");
+        let measured = "caps of 30 and 70 %: serve had 30.0 % (due 30), train 70.0 % (due 70)";
+        assert_eq!(checks[0].expected, measured);
+        seen.phases[1].reached_percent = Some([40.04, 30.0]);
+        let measured = "the caps change places: serve had 40.0 % (due 70), train 30.0 % (due 30)";
+        assert_eq!(seen.checks()[1].expected, measured);
         assert!(seen.plot(4.0).lines().all(|line| line.chars().count() <= 80));
     }
 }
