@@ -39,7 +39,10 @@ fn prepare(claim: Option<divvy_kube::prepare::AllocatedClaim>, checkpoint: &[u8]
         boot_id: "boot".to_owned(),
         state: state.clone(),
     };
-    let disk = Memory(RefCell::new(BTreeMap::from([(state.join("checkpoint.json"), checkpoint.to_vec())])));
+    let disk = Memory(RefCell::new(BTreeMap::from([(
+        state.join("checkpoint.json"),
+        checkpoint.to_vec(),
+    )])));
     let files = Shared(std::rc::Rc::new(disk));
     let core = PrepareCore::with_disk(places, Nobody, files.clone());
     let known = core.known();
@@ -67,7 +70,11 @@ fn divvy_id(devices: &[String]) -> String {
 struct Nobody;
 
 impl NodeDaemon for Nobody {
-    fn create(&self, id: &str, _: &NodeTenantLimits) -> std::result::Result<CreatedTenant, DaemonError> {
+    fn create(
+        &self,
+        id: &str,
+        _: &NodeTenantLimits,
+    ) -> std::result::Result<CreatedTenant, DaemonError> {
         Ok(CreatedTenant { directory: format!("/run/divvy/by-id/0/{id}"), is_new: true })
     }
 

@@ -65,7 +65,7 @@ pub mod slot {
     pub const COMM: usize = 24;
     /// Bytes of the command's name.
     pub const COMM_BYTES: usize = 16;
-    /// `u32`: the reason code of the last refusal, 0 for none.
+    /// `u32`: the reason code of the last refusal, 0 for none; slot 0 has that of processes without a slot.
     pub const REASON: usize = 40;
 }
 

@@ -21,6 +21,7 @@ mod daemon;
 mod defaults;
 #[cfg(test)]
 mod golden;
+mod log;
 pub mod machine;
 mod metrics;
 pub mod output;
@@ -37,8 +38,8 @@ use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, Parser, Subcommand};
 
 use commands::{
-    bench, cdi, child, completions, demo, doctor, freeze, kube, ps, run, set, tenant, top, trace,
-    uninstall, upgrade,
+    bench, cdi, child, completions, demo, doctor, freeze, kube, log as show_log, ps, run, set,
+    tenant, top, trace, uninstall, upgrade,
 };
 use machine::{card_facts, cards};
 use output::options::OutputOptions;
@@ -65,6 +66,7 @@ enum Command {
     Tenant(tenant::TenantArgs),
     Freeze(freeze::FreezeArgs),
     Thaw(freeze::ThawArgs),
+    Log(show_log::Args),
     Trace(trace::Args),
     Daemon(daemon::Args),
     Doctor(doctor::Args),
@@ -111,8 +113,7 @@ fn asking_in_place(mut line: Vec<OsString>) -> Vec<OsString> {
 }
 
 /// Commands that are ours alone.
-const HIDDEN: [&str; 4] =
-    [child::START, cards::LIST, completions::MAN_PAGES, completions::TENANTS];
+const HIDDEN: [&str; 4] = [child::START, cards::LIST, completions::MAN_PAGES, completions::TENANTS];
 
 /// Leaves commands that are ours alone out of what is suggested for one that there is not.
 fn suggesting_known(mut error: clap::Error) -> clap::Error {
@@ -122,9 +123,7 @@ fn suggesting_known(mut error: clap::Error) -> clap::Error {
         Some(ContextValue::String(name)) => vec![name],
         _ => return error,
     };
-    let is_known = |name: &String| {
-        !HIDDEN.contains(&name.as_str())
-    };
+    let is_known = |name: &String| !HIDDEN.contains(&name.as_str());
     let known: Vec<_> = suggested.into_iter().filter(is_known).collect();
     if !known.is_empty() {
         error.insert(kind, ContextValue::Strings(known));
@@ -141,6 +140,7 @@ fn dispatch(command: Command, output: OutputOptions) -> Result<u8> {
         Command::Tenant(args) => tenant::run(&args),
         Command::Freeze(args) => freeze::freeze(&args),
         Command::Thaw(args) => freeze::thaw(&args),
+        Command::Log(args) => show_log::run(&args),
         Command::Trace(args) => trace::run(&args),
         Command::Daemon(args) => daemon::run(&args),
         Command::Doctor(args) => doctor::run(&args),

@@ -229,6 +229,20 @@ const METRICS: &[Metric] = &[
         "Tenants whose gates the daemon holds.",
     ),
     metric(
+        "divvy_refusals",
+        "",
+        Read::Refusals,
+        "Refusals the daemon has found in tenants' files since it began, by reason code; every code \
+         stands in the log.",
+    ),
+    metric(
+        "divvy_limit_changes",
+        "",
+        Read::DaemonCounter(|view| Value::Count(view.limit_changes)),
+        "Changes of tenants' limits and settings the daemon has seen since it began; divvy log says \
+         who made them.",
+    ),
+    metric(
         "divvy_daemon_wakes",
         "",
         Read::DaemonCounter(|view| Value::Count(view.wakes)),
@@ -351,6 +365,11 @@ fn samples<'a>(
         Read::Daemon(read) | Read::DaemonCounter(read) => {
             view.into_iter().map(|view| (Vec::new(), read(view))).collect()
         }
+        Read::Refusals => view
+            .into_iter()
+            .flat_map(|view| &view.refusals)
+            .map(|(code, count)| (vec![code.as_str()], Value::Count(*count)))
+            .collect(),
         Read::Unreadable => vec![(Vec::new(), Value::Count(unreadable as u64))],
         Read::Build => vec![(vec![VERSION, COMMIT.unwrap_or_default()], Value::Count(1))],
         Read::CardFacts => cards

@@ -10,6 +10,7 @@
 //!
 //! Stands alone but for serde, so that it is fuzzed as it is.
 
+use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
 
 use serde::de::DeserializeOwned;
@@ -143,6 +144,18 @@ pub enum Call {
     },
     /// The metrics page.
     Metrics,
+    /// Lines of the log; of the machine's daemon each user gets those of their own tenants.
+    Log {
+        /// Name or directory of a tenant; by default all.
+        tenant: Option<String>,
+        /// RFC 3339; nothing older.
+        since: Option<String>,
+    },
+    /// Write down what processes of a tenant were refused, which is about to go.
+    Refusals {
+        /// The tenant's directory.
+        tenant: String,
+    },
     /// Give turns, or none; only the daemon's own user and root may ask for that.
     Schedule {
         /// Whether turns are given.
@@ -229,6 +242,13 @@ pub enum Answer {
         /// The page's text.
         text: String,
     },
+    /// To [`Call::Log`].
+    Log {
+        /// Where the log lies.
+        folder: String,
+        /// One JSON object each, with its end; the newest that there is room for.
+        lines: Vec<String>,
+    },
     /// To [`TenantCall::Create`]: it is there with these limits.
     Created {
         /// Whether it was not there before.
@@ -279,6 +299,12 @@ pub struct View {
     /// Memory of the host for what may have to leave devices.
     #[serde(default)]
     pub host: HostView,
+    /// Refusals that this daemon has found, by reason code; of the machine's daemon root alone sees them.
+    #[serde(default)]
+    pub refusals: BTreeMap<String, u64>,
+    /// Changes of tenants' limits and settings that it has seen; likewise.
+    #[serde(default)]
+    pub limit_changes: u64,
     /// Devices that tenants use.
     pub devices: Vec<DeviceView>,
     /// Tenants whose gates this daemon holds, and those it cannot hold.

@@ -94,7 +94,8 @@ fn said(output: &Output) -> String {
 fn nothing_is_installed_where_no_prefix_is_named() {
     let scene = Scene::new("unasked");
     let state = |path: &str| fs::symlink_metadata(path).and_then(|status| status.modified()).ok();
-    let places = ["/usr/local/bin", "/usr/local/lib", "/usr/local/lib/divvy", "/usr/local/bin/divvy"];
+    let places =
+        ["/usr/local/bin", "/usr/local/lib", "/usr/local/lib/divvy", "/usr/local/bin/divvy"];
     let before = places.map(state);
     let output = scene.run(&["install"]);
     assert_eq!(output.status.code(), Some(2), "{}", said(&output));

@@ -79,7 +79,8 @@ fn is_plain(container: &Node) -> bool {
 /// Whether a pod goes past the scheduler, which allocates claims, or one of its containers sees every card.
 fn goes_around<'a>(spec: &Node, mut containers: impl Iterator<Item = &'a Node>) -> bool {
     let node = spec.get("nodeName").and_then(Node::text);
-    let privileged = |it: &Node| it.at(&["securityContext", "privileged"]).and_then(Node::text) == Some("true");
+    let privileged =
+        |it: &Node| it.at(&["securityContext", "privileged"]).and_then(Node::text) == Some("true");
     node.is_some_and(|name| !name.is_empty()) || containers.any(privileged)
 }
 

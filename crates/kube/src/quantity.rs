@@ -205,7 +205,9 @@ mod tests {
             assert_eq!(given(text), Ok(value), "{text}");
         }
         assert!(given("-9223372036854775808").is_err() && given("1e99").is_err());
-        assert!(given(&"9".repeat(28)).is_err() && given(&format!("0.{}n", "9".repeat(27))).is_ok());
+        assert!(
+            given(&"9".repeat(28)).is_err() && given(&format!("0.{}n", "9".repeat(27))).is_ok()
+        );
     }
 
     proptest! {

@@ -95,7 +95,10 @@ async fn a_claim_outlives_an_agent_that_is_killed_and_one_that_is_terminated() {
     let ended = tokio::task::spawn_blocking(move || agent.wait().unwrap());
     assert_eq!(ended.await.unwrap().code(), Some(0));
     let left = |folder: &str| std::fs::read_dir(node.path(folder)).unwrap().count();
-    assert_eq!((left(&format!("plugins_registry/{DRIVER}")), left(&format!("plugins/{DRIVER}"))), (0, 0));
+    assert_eq!(
+        (left(&format!("plugins_registry/{DRIVER}")), left(&format!("plugins/{DRIVER}"))),
+        (0, 0)
+    );
     assert_eq!(left("cdi"), 1);
 
     let mut agent = node.agent(&[]);

@@ -268,6 +268,12 @@ impl UsageFile {
         })
     }
 
+    /// Why a process that has no slot was refused memory last; 0 for never.
+    pub fn reason_without_slot(&self) -> u32 {
+        let [word] = self.words::<1>(usage::slot_at(SHARED_SLOT) + slot::REASON);
+        low(word)
+    }
+
     /// Line of the process in `slot` for the device in `row`.
     pub fn line(&self, row: usize, slot: usize) -> LineEntry {
         let at = usage::line_at(row.min(MAX_DEVICES - 1), slot.min(MAX_SLOTS - 1));

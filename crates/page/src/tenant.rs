@@ -437,12 +437,11 @@ impl Tenant {
         self.usage.u64_at(at).load(SeqCst)
     }
 
-    /// Notes why memory was refused last, for `divvy ps`.
+    /// Notes why something was refused last, for `divvy ps` and the log; of a process without a slot in slot 0, which is
+    /// no process's.
     pub fn note_reason(&self, reason: u32) {
         let slot = self.fork.slot();
-        if slot != 0 {
-            self.usage.u32_at(usage::slot_at(slot) + slot::REASON).store(reason, SeqCst);
-        }
+        self.usage.u32_at(usage::slot_at(slot) + slot::REASON).store(reason, SeqCst);
     }
 
     /// Writes the processes that hold memory on the device; the count that there are, which may be

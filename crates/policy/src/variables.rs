@@ -269,6 +269,12 @@ pub const VARIABLES: &[Variable] = &[
         "where the user's [file of defaults](config.md) lies, `divvy/config.toml`; else `~/.config`",
     ),
     command(
+        "XDG_STATE_HOME",
+        VariableKind::Place,
+        "where the user's [log](log.md) lies, `divvy/events.log`; else beside the tenants where `XDG_RUNTIME_DIR` is \
+         another directory than `/run/user/UID`, else `~/.local/state`",
+    ),
+    command(
         MPS_PIPE,
         VariableKind::Place,
         "where the library, `divvy doctor` and the daemon look for an [MPS](../reason-codes.md) daemon; else \

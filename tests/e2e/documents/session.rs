@@ -55,11 +55,7 @@ impl Session {
         for name in ["python", "python3"] {
             symlink(&python, bin.join(name)).expect("a link can be made");
         }
-        let path = format!(
-            "{}:{}:/usr/sbin:/usr/bin:/sbin:/bin",
-            bin.display(),
-            divvy.display()
-        );
+        let path = format!("{}:{}:/usr/sbin:/usr/bin:/sbin:/bin", bin.display(), divvy.display());
         let mut command = machine.command("bash");
         command.args(["--noprofile", "--norc"]).current_dir(&folder);
         command.env("PATH", path).env("HOME", &home);

@@ -258,7 +258,9 @@ const fn reason(stays: Option<&str>) -> &'static str {
     let Some(stays) = stays else { return "its program has not answered yet" };
     match stays.as_bytes() {
         b"calls" => "a call of the program that may use it has not returned",
-        b"work" => "work on the card does not end, a stream that waits for the program itself perhaps",
+        b"work" => {
+            "work on the card does not end, a stream that waits for the program itself perhaps"
+        }
         b"capture" => "a stream is being captured",
         b"host" => "the host has no room for it",
         b"context" => "its contexts are broken, and answer no call any more",

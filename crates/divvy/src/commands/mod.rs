@@ -12,6 +12,7 @@ pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod freeze;
 pub(crate) mod kube;
+pub(crate) mod log;
 pub(crate) mod ps;
 pub(crate) mod run;
 pub(crate) mod set;

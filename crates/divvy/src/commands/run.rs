@@ -24,6 +24,7 @@ use crate::commands::ps;
 use crate::daemon::place::DaemonHome;
 use crate::daemon::{client, keep, start};
 use crate::defaults::{Defaults, Readers, explained};
+use crate::log::refusals;
 use crate::machine::cards::{Cards, DriverChoice};
 use crate::machine::elf::{self, Elf};
 use crate::machine::loader::find_library;
@@ -226,6 +227,7 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
     });
     let findings = audit.map(Audit::finish).unwrap_or_default();
     let used = ledger::read(tenant.path()).ok();
+    refusals::record(tenant.path());
     let path = tenant.path().to_owned();
     let removed = tenant.remove();
     let code = started?;
@@ -298,9 +300,10 @@ fn limits_here(args: &Args) -> Result<Limits> {
     let mut notes = cards.judge(limits::MEMORY, rules.as_slice())?;
     cards.judge(limits::COMPUTE, &share.rules)?;
     notes.extend(match cards.caveat() {
-        Some(_) if !args.sim && find_library("libcuda.so.1").is_none() => {
-            Some("no NVIDIA driver here, so the limits cannot be checked; to simulate a GPU, add --sim".to_owned())
-        }
+        Some(_) if !args.sim && find_library("libcuda.so.1").is_none() => Some(
+            "no NVIDIA driver here, so the limits cannot be checked; to simulate a GPU, add --sim"
+                .to_owned(),
+        ),
         caveat => caveat,
     });
     if !rules.is_empty() && !args.sim {

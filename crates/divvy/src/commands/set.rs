@@ -196,7 +196,7 @@ pub(crate) fn apply(directory: &Path, change: &LimitChange) -> Result<Applied> {
         Err(error) if is_denied(&error) => {
             // Not ours to write; the machine's daemon may.
             let notes = client::set(directory, &change).unwrap_or(Err(error))?;
-            change::Made { config: read(directory)?, notes }
+            change::Made { config: read(directory)?, notes, lines: Vec::new() }
         }
         made => made?,
     };

@@ -72,7 +72,8 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
         remove(&prefix, record, &report)?;
     }
     let done = format!("what was installed below {} was removed", prefix.display());
-    let shown = || if args.json { json::print(&report) } else { out::text(&text(&report, args.dry_run)) };
+    let shown =
+        || if args.json { json::print(&report) } else { out::text(&text(&report, args.dry_run)) };
     if args.dry_run { shown() } else { out::after(&done, shown) }?;
     Ok(if report.changed.is_empty() { 0 } else { NOT_AS_EXPECTED })
 }
@@ -142,7 +143,10 @@ fn text(report: &Report, is_dry: bool) -> String {
         text.push_str(&format!("{removed} {}\n", path.display()));
     }
     for path in &report.changed {
-        text.push_str(&format!("stays {}: it was changed since it was installed\n", path.display()));
+        text.push_str(&format!(
+            "stays {}: it was changed since it was installed\n",
+            path.display()
+        ));
     }
     for InUse { pid, program, path } in &report.in_use {
         text.push_str(&format!(

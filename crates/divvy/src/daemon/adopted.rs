@@ -27,6 +27,7 @@ use divvy_page::reader::{CapEntry, GateEntry, Head, UsageFile};
 use divvy_policy::turns::{Files, Served};
 use nix::fcntl::Flock;
 
+use crate::log::change::Subject;
 use crate::output::reason::Reason;
 use crate::tenants::dir::{Dir, FileIdentity};
 use crate::tenants::tenant_dir;
@@ -106,6 +107,8 @@ pub(super) struct Adopted {
     pub(super) stays: u32,
     /// Those on which its calls may use its memory, by the orders that stand.
     pub(super) runs: u32,
+    /// Whether its limits are others than when that was asked last.
+    has_change: bool,
 }
 
 impl Adopted {
@@ -122,14 +125,33 @@ impl Adopted {
         let hand = Arc::new(Hand { path, uid, dir, owner });
         let files = Open { hand, usage: None, head: None, processes: Vec::new(), next_slot: 1 };
         let served = Served::take(files)?;
-        let mut adopted = Self { served, _lock: lock, most_slots: LEAST_SLOTS, stays: 0, runs: 0 };
+        let mut adopted = Self {
+            served,
+            _lock: lock,
+            most_slots: LEAST_SLOTS,
+            stays: 0,
+            runs: 0,
+            has_change: false,
+        };
         adopted.refresh(ReadDepth::Whole)?;
+        adopted.has_change = false;
         Ok(adopted)
     }
 
     /// The handles that the daemon's other threads share.
     pub(super) fn hand(&self) -> &Arc<Hand> {
         &self.served.files.hand
+    }
+
+    /// Name, directory and owner of the tenant, for the log.
+    pub(super) fn subject(&self) -> Subject {
+        let Hand { path, uid, .. } = self.hand().as_ref();
+        Subject::of(path, Some(self.served.config()), *uid)
+    }
+
+    /// Whether its limits have changed since this was asked last.
+    pub(super) fn take_change(&mut self) -> bool {
+        std::mem::take(&mut self.has_change)
     }
 
     /// True if a process of the tenant was alive at the last reading, or if the `divvy run` that made it is, which may be
@@ -193,7 +215,9 @@ impl Adopted {
                 None => return Ok(false),
             },
         };
-        Ok(self.served.take_limits(config))
+        let is_changed = self.served.take_limits(config);
+        self.has_change |= is_changed;
+        Ok(is_changed)
     }
 }
 

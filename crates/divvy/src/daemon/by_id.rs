@@ -22,6 +22,8 @@ use divvy_policy::share;
 use super::place::DaemonHome;
 use super::scan::{MOST, most_of};
 use super::seen::{Shared, seen};
+use crate::log::change::{self, Subject};
+use crate::log::line::{Asker, Event};
 use crate::machine::gpus;
 use crate::tenants::asked_limits::{self, CallRefusal, check_id};
 use crate::tenants::by_id::{TenantFound, TenantsById};
@@ -31,9 +33,9 @@ use crate::tenants::tenant_dir::{self, PATH_BYTES};
 use crate::wire::by_id::{RefusalCode, TenantCall, TenantDeviceReport, TenantLimits, TenantReport};
 use crate::wire::{Answer, TenantView};
 
-/// Answers a request of the user `asker`.
-pub(super) fn answer(call: &TenantCall, asker: u32, home: &DaemonHome, shared: &Shared) -> Answer {
-    let desk = Desk { asker, home, shared };
+/// Answers a request of `who`.
+pub(super) fn answer(call: &TenantCall, who: &Asker, home: &DaemonHome, shared: &Shared) -> Answer {
+    let desk = Desk { asker: who.uid, who, home, shared };
     desk.answer(call).unwrap_or_else(|CallRefusal { code, words }| Answer::Error {
         message: words,
         code: Some(code.word().to_owned()),
@@ -42,6 +44,7 @@ pub(super) fn answer(call: &TenantCall, asker: u32, home: &DaemonHome, shared: &
 
 struct Desk<'a> {
     asker: u32,
+    who: &'a Asker,
     home: &'a DaemonHome,
     shared: &'a Shared,
 }
@@ -62,7 +65,8 @@ impl Desk<'_> {
             TenantCall::Set { id, uid, limits } => {
                 let (uid, config) = (self.user(*uid)?, config(id, limits)?);
                 let tenant = self.find(uid, id)?.ok_or_else(|| unknown(uid, id))?;
-                tenant.set(&config)?;
+                let changed = tenant.set(&config)?;
+                self.tell_change(&tenant, [&changed.0, &changed.1]);
                 Ok(Answer::Tenant(Box::new(self.report(&tenant))))
             }
             TenantCall::Stat { id, uid } => {
@@ -110,7 +114,10 @@ impl Desk<'_> {
             }
             None => {
                 self.has_place(&tenants, uid, id)?;
-                (true, tenants.create(uid, id, &config)?)
+                let tenant = tenants.create(uid, id, &config)?;
+                let subject = Subject::of(&tenant.path, Some(&config), tenant.uid);
+                self.shared.journal.tell(subject.line(Event::Made).by(self.who));
+                (true, tenant)
             }
         };
         Ok(Answer::Created { made, tenant: Box::new(self.report(&tenant)) })
@@ -137,6 +144,14 @@ impl Desk<'_> {
         Err(CallRefusal::new(RefusalCode::TooMany, words))
     }
 
+    /// Writes down a change of a tenant's limits.
+    fn tell_change(&self, tenant: &TenantFound, changed: [&Config; 2]) {
+        let Ok(files) = Snapshot::of(&tenant.dir) else { return };
+        let subject = Subject::of(&tenant.path, Some(changed[1]), tenant.uid);
+        let lines = change::lines(&subject, &files, changed, self.who);
+        lines.into_iter().for_each(|line| self.shared.journal.tell(line));
+    }
+
     fn list(&self, named: Option<u32>) -> Result<Answer, CallRefusal> {
         let one = self.user(named)?;
         let Some(tenants) = TenantsById::open(self.home.directory()).map_err(failed)? else {
@@ -159,6 +174,10 @@ impl Desk<'_> {
             tenants.remove(uid, id)?
         };
         desk.tell();
+        if removal.existed {
+            let subject = Subject::of(&tenants.path_of(uid, id), None, uid);
+            self.shared.journal.tell(subject.line(Event::Removed).by(self.who));
+        }
         Ok(Answer::Removed { existed: removal.existed, processes: removal.processes })
     }
 

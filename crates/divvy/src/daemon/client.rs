@@ -12,6 +12,7 @@ use anyhow::Result;
 use super::place::DaemonHome;
 use super::reach::{PATIENCE, reach};
 use super::timed::Timed;
+use crate::log::read::Wanted;
 use crate::wire::{
     self, Answer, Call, LimitChange, MAX_FRAME_BYTES, Request, Response, VERSION, View,
 };
@@ -34,8 +35,11 @@ pub(crate) struct DaemonRefusal {
 /// # Errors
 /// In words: there is none, it is another user's, it does not answer in time, or a [`DaemonRefusal`].
 pub(crate) fn ask(home: &DaemonHome, call: Call) -> Result<Answer> {
-    let patience =
-        if matches!(call, Call::Set { .. } | Call::Tenant(_)) { CHANGE } else { PATIENCE };
+    let patience = if matches!(call, Call::Set { .. } | Call::Tenant(_) | Call::Log { .. }) {
+        CHANGE
+    } else {
+        PATIENCE
+    };
     let deadline = Instant::now() + patience;
     let stream = reach(home.directory(), home.is_system(), deadline)?;
     let mut timed = Timed::until(&stream, deadline);
@@ -78,6 +82,26 @@ pub(crate) fn set(directory: &Path, change: &LimitChange) -> Option<Result<Vec<S
         Answer::Done { notes } => notes,
         _ => Vec::new(),
     }))
+}
+
+/// What the machine's daemon tells this user of its log, and where that lies; `None` where none answers.
+pub(crate) fn log(wanted: &Wanted) -> Option<(PathBuf, String)> {
+    let call = Call::Log {
+        tenant: wanted.tenant.clone(),
+        since: wanted.since.map(|since| since.to_string()),
+    };
+    match ask(&DaemonHome::of_system(), call) {
+        Ok(Answer::Log { folder, lines }) => Some((PathBuf::from(folder), lines.concat())),
+        _ => None,
+    }
+}
+
+/// Has the daemon that serves the tenant in `directory` write down what its processes were refused; whether one has.
+pub(crate) fn refusals(directory: &Path) -> bool {
+    let tenant = directory.display().to_string();
+    let homes = DaemonHome::of_tenant(directory).into_iter().chain([DaemonHome::of_system()]);
+    let asked = |home: DaemonHome| ask(&home, Call::Refusals { tenant: tenant.clone() });
+    homes.map(asked).any(|answer| matches!(answer, Ok(Answer::Done { .. })))
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use divvy_policy::turns::{DeviceState, TurnMode};
 use super::card::Found;
 use super::memory::{DeviceMemory, MemoryBounds};
 use super::owned::{Locks, Ownership};
+use crate::log::line::{Event, LogLine};
 use crate::output::reason::Reason;
 use crate::wire::DeviceView;
 
@@ -55,6 +56,28 @@ impl ServedDevice {
         }
         self.ownership = locks.take(&self.text);
         true
+    }
+
+    /// Whether it was this daemon's at the last attempt, even if its lock has been taken since.
+    pub(super) fn has_lock(&self) -> bool {
+        matches!(self.ownership, Ownership::Ours(_))
+    }
+
+    /// The line about a lock that another daemon has now, or that cannot be had any more.
+    pub(super) fn lost(&self) -> LogLine {
+        let (reason, message) = match &self.ownership {
+            Ownership::Unusable(why) => (Reason::DeviceLock, why.clone()),
+            Ownership::Ours(_) | Ownership::Others(_) => (
+                Reason::OtherDaemon,
+                "another daemon divides the device now; this one counts its own tenants".to_owned(),
+            ),
+        };
+        LogLine {
+            device: Some(self.text.clone()),
+            code: Some(reason.to_string()),
+            message: Some(message),
+            ..LogLine::new(Event::LockLost)
+        }
     }
 
     /// Whether it is this daemon's to divide.

@@ -28,11 +28,13 @@ use super::card::CardNews;
 use super::device::ServedDevice;
 use super::host_room::HostRoom;
 use super::memory::MemoryBounds;
+use super::memory_news::MemoryNews;
 use super::memory_row::row_bit;
 use super::owned::Locks;
 use super::scan::{self, Scanner};
 use super::seat::{self, Seat, Seats};
 use super::seen::{Seen, Shared};
+use crate::log::line::Event;
 use crate::wire::{Schedule, TenantMemoryView, TenantView};
 
 /// Time between two glances at limits, devices and processes: while tenants share a device, and while
@@ -77,6 +79,8 @@ pub(super) struct Engine {
     wakes: u64,
     /// Tenants that have come so far.
     arrived: u64,
+    /// What was told of tenants' memory.
+    memory_news: MemoryNews,
 }
 
 impl Engine {
@@ -110,6 +114,7 @@ impl Engine {
             is_off: false,
             wakes: 0,
             arrived: 0,
+            memory_news: MemoryNews::default(),
         }
     }
 
@@ -190,12 +195,14 @@ impl Engine {
     /// follows.
     fn scan(&mut self) {
         // With other limits than those that are open it is another tenant.
-        let mut is_gone = seat::keep(&mut self.seats, Hand::has_its_config);
+        let journal = Arc::clone(&self.shared.journal);
+        let ended = |tenant: &Adopted| journal.tell(tenant.subject().line(Event::Ended));
+        let mut is_gone = seat::keep(&mut self.seats, Hand::has_its_config, ended);
         let known = self.tenants().map(|tenant| Arc::clone(tenant.hand()));
         let known = known.map(|hand| (hand.dir.identity(), hand)).collect();
         let found = self.scanner.look(&known);
-        is_gone |=
-            seat::keep(&mut self.seats, |hand| found.in_place.contains(&hand.dir.identity()));
+        let is_there = |hand: &Hand| found.in_place.contains(&hand.dir.identity());
+        is_gone |= seat::keep(&mut self.seats, is_there, ended);
         self.is_changed |= is_gone;
         self.is_news |= is_gone;
         for arrival in found.arrivals {
@@ -204,6 +211,7 @@ impl Engine {
                 self.let_go_of_one(uid);
             }
             self.arrived += 1;
+            journal.tell(arrival.tenant.subject().line(Event::Adopted));
             let taken = Seat::Taken(Box::new(arrival.tenant), self.arrived);
             match self.seats.iter().position(|seat| matches!(seat, Seat::Empty)) {
                 Some(at) => {
@@ -234,7 +242,11 @@ impl Engine {
         let mut is_changed = self.is_changed;
         for seat in &mut self.seats {
             let Seat::Taken(tenant, _) = seat else { continue };
-            match tenant.refresh(depth) {
+            let refreshed = tenant.refresh(depth);
+            if tenant.take_change() {
+                self.shared.journal.count_change();
+            }
+            match refreshed {
                 Ok(is_other) => is_changed |= is_other,
                 Err(refusal) => {
                     seat.refuse(&mut self.scanner, refusal);
@@ -247,7 +259,11 @@ impl Engine {
             self.find_devices();
         }
         for device in self.devices.iter_mut().flatten() {
+            let was_ours = device.has_lock();
             self.is_changed |= device.try_lock(&self.locks, now);
+            if was_ours && !device.has_lock() {
+                self.shared.journal.tell(device.lost());
+            }
         }
         self.ask_the_card();
     }
@@ -436,6 +452,7 @@ impl Engine {
                 });
             }
         }
+        self.memory_news.look(&view.tenants, &view.devices, hands, &self.shared.journal);
         view.tenants.extend(self.scanner.refused());
         spots.extend(self.scanner.spots());
     }

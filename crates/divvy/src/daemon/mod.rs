@@ -6,12 +6,13 @@
 //!
 //! [`engine`] is the thread that schedules, by `divvy_policy::turns`; [`adopted`] one tenant in its hands,
 //! [`scan`] finds them, [`quota`] says how many of a user's are served and [`seat`] who leaves;
-//! [`memory`] says whose memory is on a card ([`memory_row`] is one tenant's), by what processes say of what is [`resident`], in the [`room`] that there is for it,
+//! [`memory`] says whose memory is on a card ([`memory_row`] is one tenant's, [`memory_news`] what goes wrong with it), by what processes say of what is [`resident`], in the [`room`] that there is for it,
 //! how much of the host it may take ([`host_room`]), and how much may be [`managed`]; [`device`] is one card, [`owned`] keeps one daemon to it, [`card`] knows who else is there and
 //! [`look`] asks NVML for it; [`server`] and [`client`] speak [`crate::wire`] on a socket, which [`reach`] finds and
 //! of which a [`crowd`] may be open, all [`timed`], about what the first has [`seen`]; [`place`],
 //! [`start`] and [`keep`] see to it that there is one daemon; [`schedule`] switches its turns off and on; [`by_id`] makes
-//! and removes tenants for those who ask, and [`sweeper`] takes their files; [`card_desk`] tells which cards there are. For collectors
+//! and removes tenants for those who ask, and [`sweeper`] takes their files; [`card_desk`] tells which cards there are;
+//! [`log_desk`] writes down what was refused, and tells what the log has. For collectors
 //! [`metrics`] makes a page and [`health`] says whether turns go on, which [`http`] serves.
 
 mod adopted;
@@ -26,9 +27,11 @@ mod health;
 mod host_room;
 mod http;
 pub(crate) mod keep;
+mod log_desk;
 mod look;
 mod managed;
 mod memory;
+mod memory_news;
 mod memory_row;
 mod metrics;
 mod no_room;
@@ -68,6 +71,7 @@ use self::place::DaemonHome;
 use self::scan::Scanner;
 use self::seen::Shared;
 use crate::defaults::{Defaults, Readers, explained, values};
+use crate::log::line::{Asker, Event, LogLine};
 use crate::output::exit_codes::NOT_AS_EXPECTED;
 use crate::output::failure::{usage, with_code};
 use crate::output::{json, out, plain, sizes};
@@ -283,6 +287,11 @@ fn serve(args: &Args, home: &DaemonHome, schedule: Schedule) -> Result<u8> {
     if let Some(address) = args.metrics {
         http::start(address, &page)?;
     }
+    if let Err(error) = log_desk::start(home, &shared) {
+        // Turns need no log.
+        out::warn(&format!("{}: {error:#}", crate::output::reason::Reason::Daemon));
+    }
+    let before = lock.is_none().then(|| home.holder()).flatten();
     if lock.is_none() {
         out::warn(&format!("{}; this one takes over when it ends", already_runs(home)));
         lock = stand_by(home, &shared)?;
@@ -290,6 +299,7 @@ fn serve(args: &Args, home: &DaemonHome, schedule: Schedule) -> Result<u8> {
     // Asked to end before there was anything to put right.
     let Some(lock) = lock else { return Ok(0) };
     page.is_ours.store(true, Relaxed);
+    tell_start(args, &shared, schedule, before);
     if let Err(error) =
         sweeper::start(home, &shared.desk).and_then(|()| server::start(home, &shared))
     {
@@ -299,23 +309,85 @@ fn serve(args: &Args, home: &DaemonHome, schedule: Schedule) -> Result<u8> {
     let news = card::start(home.is_system()).ok();
     let extra = args.root.iter().chain(&args.default_root).cloned();
     let extra = extra.chain(discover::from_variable());
-    let scanner = Scanner::new(home.clone(), extra);
+    let scanner = Scanner::new(home.clone(), extra, Arc::clone(&shared.journal));
     let limits = (bounds, host_bytes);
-    let mut engine = Engine::new(scanner, Locks::of(home), news, shared, limits);
+    let mut engine = Engine::new(scanner, Locks::of(home), news, Arc::clone(&shared), limits);
     if args.on_demand {
         start::say_ready()?;
     }
     let linger = args.linger.map(Duration::from_secs);
     let linger = linger.or_else(|| args.on_demand.then_some(LINGER));
     let mut ending = Ending { linger, last_use: Instant::now(), lock: None };
+    let mut why = StopReason::Asked;
     engine.run(|in_use| {
-        !lock.is_in_place() || (yields && home.is_machines()) || ending.is_due(in_use, home)
+        why = if !lock.is_in_place() {
+            StopReason::LockLost
+        } else if yields && home.is_machines() {
+            StopReason::Machines
+        } else if ending.is_due(in_use, home) {
+            StopReason::Unused
+        } else {
+            StopReason::Asked
+        };
+        why != StopReason::Asked
     });
+    tell_stop(&shared, why, home);
     // Others may start one from here on; the socket would lead them to nobody.
     if lock.is_in_place() {
         let _ = std::fs::remove_file(home.socket());
     }
     Ok(0)
+}
+
+/// Why a daemon ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum StopReason {
+    Asked,
+    LockLost,
+    Machines,
+    Unused,
+}
+
+/// Writes down that this daemon serves from now on, with the options that count, and whose place it takes.
+fn tell_start(args: &Args, shared: &Shared, schedule: Schedule, before: Option<u32>) {
+    let given = [
+        ("--capacity", &args.capacity),
+        ("--managed-limit", &args.managed_limit),
+        ("--host-memory", &args.host_memory),
+    ];
+    let given =
+        given.iter().filter_map(|(name, value)| Some(format!(", {name} {}", value.as_ref()?)));
+    let off = if schedule == Schedule::Off { ", --schedule off" } else { "" };
+    let given: String = given.chain([off.to_owned()]).collect();
+    let (event, instead) = match before {
+        Some(pid) => (Event::TookOver, format!(", in the place of pid {pid}")),
+        None => (Event::Started, String::new()),
+    };
+    let words = format!("Divvy {}{instead}{given}", env!("CARGO_PKG_VERSION"));
+    shared.journal.tell(LogLine { message: Some(words), ..LogLine::new(event).by(&Asker::here()) });
+}
+
+/// Writes down that it ends, and why.
+fn tell_stop(shared: &Shared, why: StopReason, home: &DaemonHome) {
+    let words = match why {
+        StopReason::Asked => "it was asked to".to_owned(),
+        StopReason::Unused => "no tenant was left".to_owned(),
+        StopReason::Machines => "the machine's daemon serves its tenants".to_owned(),
+        StopReason::LockLost => "its lock was taken away".to_owned(),
+    };
+    if why == StopReason::LockLost {
+        let directory = home.directory().display();
+        shared.journal.tell(LogLine {
+            code: Some(crate::output::reason::Reason::OtherDaemon.to_string()),
+            message: Some(format!(
+                "the lock of the daemon in {directory} is not this one's any more"
+            )),
+            ..LogLine::new(Event::LockLost)
+        });
+    }
+    let line = LogLine::new(Event::Stopped).by(&Asker::here());
+    shared.journal.tell(LogLine { message: Some(words), ..line });
+    shared.journal.flush();
 }
 
 /// The bytes of a size that was given by this option.

@@ -15,6 +15,9 @@ use divvy_policy::limit::UuidText;
 use super::adopted::{Adopted, Hand, NotAdopted};
 use super::place::DaemonHome;
 use super::quota::{self, Quota, Verdict};
+use crate::log::change::Subject;
+use crate::log::journal::Journal;
+use crate::log::line::{Event, LogLine};
 use crate::machine::gpus;
 use crate::output::reason::Reason;
 use crate::tenants::by_id::TenantsById;
@@ -52,6 +55,7 @@ const REAP: u32 = 10;
 pub(super) struct Scanner {
     looks: u32,
     home: DaemonHome,
+    journal: Arc<Journal>,
     places: Vec<TenantRoot>,
     users: Users,
     refused: BTreeMap<FileIdentity, Refused>,
@@ -105,7 +109,11 @@ struct ScanRound<'a> {
 }
 
 impl Scanner {
-    pub(super) fn new(home: DaemonHome, extra: impl Iterator<Item = PathBuf>) -> Self {
+    pub(super) fn new(
+        home: DaemonHome,
+        extra: impl Iterator<Item = PathBuf>,
+        journal: Arc<Journal>,
+    ) -> Self {
         let mut places = vec![TenantRoot::of_home(home.directory())];
         places.extend(extra.map(TenantRoot::named));
         if !home.is_system() {
@@ -117,6 +125,7 @@ impl Scanner {
         Self {
             looks: 0,
             home,
+            journal,
             places,
             users: Users::default(),
             refused: BTreeMap::new(),
@@ -197,6 +206,15 @@ impl Scanner {
             && (own >= MOST_REFUSED.0 || self.refused.len() >= MOST_REFUSED.1)
         {
             return;
+        }
+        // One that is tried again and again has one line.
+        let is_known = |known: &Refused| known.refusal == refusal;
+        if !self.refused.get(&what).is_some_and(is_known) {
+            self.journal.tell(LogLine {
+                code: Some(refusal.reason.to_string()),
+                message: Some(refusal.detail.clone()),
+                ..Subject::of(path, None, uid).line(Event::NotServed)
+            });
         }
         let path = path.display().to_string();
         let refused = Refused { path, uid, refusal, wait: RETRY, is_there: true };

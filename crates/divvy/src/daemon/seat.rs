@@ -82,11 +82,16 @@ impl Tenants for Seats<'_> {
     }
 }
 
-/// Lets go of tenants that `stays` does not keep; whether there were any.
-pub(super) fn keep(seats: &mut [Seat], stays: impl Fn(&Hand) -> bool) -> bool {
+/// Lets go of tenants that `stays` does not keep, each told to `left`; whether there were any.
+pub(super) fn keep(
+    seats: &mut [Seat],
+    stays: impl Fn(&Hand) -> bool,
+    left: impl Fn(&Adopted),
+) -> bool {
     let mut is_any = false;
     for seat in seats {
-        if seat.tenant().is_some_and(|tenant| !stays(tenant.hand())) {
+        if let Some(tenant) = seat.tenant().filter(|tenant| !stays(tenant.hand())) {
+            left(tenant);
             *seat = Seat::Left;
             is_any = true;
         }

@@ -5,14 +5,17 @@
 //!
 //! Does not say whom a daemon answers: that is [`super::server`].
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::adopted::Hand;
 use super::card_desk::CardDesk;
+use super::log_desk::LogDesk;
 use super::place::DaemonHome;
 use super::scan::Spot;
 use super::sweeper::TenantDesk;
+use crate::log::journal::Journal;
 use crate::metrics::Steady;
 use crate::wire::View;
 
@@ -35,6 +38,10 @@ pub(super) struct Shared {
     pub(super) desk: Arc<TenantDesk>,
     /// Requests for the machine's cards.
     pub(super) cards: Arc<CardDesk>,
+    /// The log.
+    pub(super) journal: Arc<Journal>,
+    /// Refusals that are known.
+    pub(super) log: LogDesk,
 }
 
 /// The daemon's view, and the files it has open for it.
@@ -51,7 +58,10 @@ pub(super) struct Seen {
 pub(super) fn seen(shared: &Shared, uid: u32, home: &DaemonHome) -> Seen {
     let mut seen = shared.seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
     seen.view.system = home.is_system();
+    let counts = shared.journal.counts();
+    (seen.view.refusals, seen.view.limit_changes) = (counts.refusals, counts.changes);
     if uid != 0 && home.is_system() {
+        (seen.view.refusals, seen.view.limit_changes) = (BTreeMap::new(), 0);
         seen.view.tenants.retain(|tenant| tenant.uid == uid);
         seen.hands.retain(|hand| hand.uid == uid);
         seen.spots.retain(|spot| spot.uid == uid);

@@ -22,12 +22,14 @@ use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use super::by_id;
 use super::card_desk;
 use super::crowd::{Crowd, CrowdPlace};
+use super::log_desk;
 use super::metrics;
 use super::place::DaemonHome;
 use super::quota::Quota;
 use super::seen::{Seen, Shared, seen};
 use super::thread::thread;
 use super::timed::Timed;
+use crate::log::line::{Asker, Event, LogLine, Setting};
 use crate::wire::by_id::RefusalCode;
 use crate::wire::{
     self, Answer, Call, FrameError, LimitChange, MAX_REQUEST_BYTES, Request, Response, Schedule,
@@ -56,6 +58,13 @@ pub(super) fn start(home: &DaemonHome, shared: &Arc<Shared>) -> Result<()> {
     thread("divvy socket", move || accept(&listener, &home, &shared))
 }
 
+/// The process at the other end of a connection, by the kernel's word.
+#[derive(Clone, Copy, Debug)]
+struct Peer {
+    uid: u32,
+    pid: u32,
+}
+
 fn accept(listener: &UnixListener, home: &DaemonHome, shared: &Arc<Shared>) {
     let crowd = Crowd::new(CONNECTIONS);
     loop {
@@ -65,7 +74,8 @@ fn accept(listener: &UnixListener, home: &DaemonHome, shared: &Arc<Shared>) {
             continue;
         };
         let Ok(peer) = getsockopt(&stream, PeerCredentials) else { continue };
-        let uid = peer.uid();
+        let asker = Peer { uid: peer.uid(), pid: u32::try_from(peer.pid()).unwrap_or(0) };
+        let uid = asker.uid;
         if !home.is_system() && uid != 0 && uid != crate::tenants::tenant_dir::uid() {
             refuse(&stream, RefusalCode::NotYours, "this daemon serves another user");
             continue;
@@ -77,14 +87,14 @@ fn accept(listener: &UnixListener, home: &DaemonHome, shared: &Arc<Shared>) {
         };
         let (home, shared) = (home.clone(), Arc::clone(shared));
         // Without a thread the connection is closed, which the client sees.
-        let _ = thread("divvy client", move || serve(&stream, &place, uid, &home, &shared));
+        let _ = thread("divvy client", move || serve(&stream, &place, asker, &home, &shared));
     }
 }
 
 fn serve(
     stream: &UnixStream,
     place: &CrowdPlace<u32>,
-    uid: u32,
+    asker: Peer,
     home: &DaemonHome,
     shared: &Shared,
 ) {
@@ -93,7 +103,7 @@ fn serve(
         let request = wire::read::<Request>(&mut from, MAX_REQUEST_BYTES);
         let (answer, goes_on) = match request {
             Ok(Request { version: VERSION, call }) => {
-                (place.answer(|| answer(&call, uid, home, shared)), true)
+                (place.answer(|| answer(&call, asker, home, shared)), true)
             }
             Ok(Request { version, .. }) => {
                 let words = format!("version {version}; this daemon speaks {VERSION}");
@@ -140,7 +150,8 @@ fn refusal(code: RefusalCode, message: String) -> Answer {
     Answer::Error { message, code: Some(code.word().to_owned()) }
 }
 
-fn answer(call: &Call, uid: u32, home: &DaemonHome, shared: &Shared) -> Answer {
+fn answer(call: &Call, peer: Peer, home: &DaemonHome, shared: &Shared) -> Answer {
+    let Peer { uid, pid } = peer;
     match call {
         Call::Hello => {
             Answer::Hello { pid: std::process::id(), divvy: env!("CARGO_PKG_VERSION").to_owned() }
@@ -153,22 +164,45 @@ fn answer(call: &Call, uid: u32, home: &DaemonHome, shared: &Shared) -> Answer {
             }
             _guard => Answer::Metrics { text: metrics::text(&seen(shared, uid, home), shared) },
         },
-        Call::Set { tenant, change } => set(&seen(shared, uid, home), uid, tenant, change),
-        Call::Schedule { to } => schedule(*to, uid, shared),
-        Call::Tenant(call) => by_id::answer(call, uid, home, shared),
+        Call::Log { tenant, since } => {
+            log_desk::lines(tenant.as_deref(), since.as_deref(), uid, home)
+        }
+        Call::Refusals { tenant } => log_desk::refusals(tenant, uid, home, shared),
+        Call::Set { tenant, change } => {
+            let asker = Asker::peer(uid, pid);
+            match set(&seen(shared, uid, home), &asker, tenant, change) {
+                Ok((notes, lines)) => {
+                    lines.into_iter().for_each(|line| shared.journal.tell(line));
+                    Answer::Done { notes }
+                }
+                Err(words) => error(words),
+            }
+        }
+        Call::Schedule { to } => schedule(*to, &Asker::peer(uid, pid), shared),
+        Call::Tenant(call) => by_id::answer(call, &Asker::peer(uid, pid), home, shared),
         Call::Cards => card_desk::answer(&shared.cards),
     }
 }
 
 /// Has the scheduling thread give turns, or none.
-fn schedule(to: Schedule, uid: u32, shared: &Shared) -> Answer {
+fn schedule(to: Schedule, asker: &Asker, shared: &Shared) -> Answer {
+    let uid = asker.uid;
     let own = crate::tenants::tenant_dir::uid();
     if uid != 0 && uid != own {
         return error(format!(
             "turns of this daemon are switched by uid {own} and by root, not by uid {uid}"
         ));
     }
-    shared.is_off.store(to == Schedule::Off, Relaxed);
+    let was_off = shared.is_off.swap(to == Schedule::Off, Relaxed);
+    if was_off != (to == Schedule::Off) {
+        let word = |is_off: bool| if is_off { "off" } else { "on" }.to_owned();
+        shared.journal.tell(LogLine {
+            setting: Some(Setting::Schedule.word().to_owned()),
+            old: Some(word(was_off)),
+            new: Some(word(!was_off)),
+            ..LogLine::new(Event::Changed).by(asker)
+        });
+    }
     // The next question is answered by what was switched.
     let give_up = Instant::now() + SWITCHING;
     let is_shown =
@@ -179,24 +213,36 @@ fn schedule(to: Schedule, uid: u32, shared: &Shared) -> Answer {
     Answer::Done { notes: Vec::new() }
 }
 
-/// Changes the limits of the tenant that is `seen` by the name of its directory.
-fn set(seen: &Seen, uid: u32, tenant: &str, change: &LimitChange) -> Answer {
+/// Changes the limits of the tenant that is `seen` by the name of its directory: notes about it, and lines for the log.
+fn set(
+    seen: &Seen,
+    asker: &Asker,
+    tenant: &str,
+    change: &LimitChange,
+) -> Result<(Vec<String>, Vec<LogLine>), String> {
+    let uid = asker.uid;
     let mut named = seen.view.tenants.iter().filter(|known| known.directory == tenant);
     let Some(known) = named.next() else {
-        return error(format!("{tenant:?} is no tenant this daemon serves for uid {uid}"));
+        return Err(format!("{tenant:?} is no tenant this daemon serves for uid {uid}"));
     };
     if let Some(reason) = &known.reason {
         let detail = known.detail.as_deref().unwrap_or_default();
-        return error(format!("{tenant:?} is not in this daemon's hands: {reason}: {detail}"));
+        return Err(format!("{tenant:?} is not in this daemon's hands: {reason}: {detail}"));
     }
     let hand = seen.hands.iter().find(|hand| hand.path.to_str() == Some(tenant));
-    let Some(hand) = hand else { return error(format!("{tenant:?} has just gone")) };
+    let Some(hand) = hand else { return Err(format!("{tenant:?} has just gone")) };
     if uid != 0 && uid != hand.uid {
-        return error(format!("{tenant:?} belongs to uid {}; ask as that user", hand.uid));
+        return Err(format!("{tenant:?} belongs to uid {}; ask as that user", hand.uid));
     }
-    match crate::tenants::change::make_open(&hand.dir, &hand.owner, &hand.path, change, &[]) {
-        Ok(made) if hand.has_its_config() => Answer::Done { notes: made.notes },
-        Ok(_) => error(format!("{tenant:?} has other limits since a moment; try again")),
-        Err(wrong) => error(format!("{wrong:#}")),
+    match crate::tenants::change::make_open(
+        &hand.dir,
+        &hand.owner,
+        &hand.path,
+        change,
+        (&[], asker),
+    ) {
+        Ok(made) if hand.has_its_config() => Ok((made.notes, made.lines)),
+        Ok(_) => Err(format!("{tenant:?} has other limits since a moment; try again")),
+        Err(wrong) => Err(format!("{wrong:#}")),
     }
 }

@@ -54,8 +54,8 @@ pub(super) fn launch(home: &DaemonHome) -> Result<u8> {
     // A process that keeps a daemon for its program blocks all signals; the daemon waits for some.
     SigSet::all().thread_unblock()?;
     let _ = nix::unistd::setsid();
-    let log = File::create(home.log())
-        .with_context(|| format!("{} cannot be made", home.log().display()))?;
+    let log = File::options().append(true).create(true).open(home.log());
+    let log = log.with_context(|| format!("{} cannot be made", home.log().display()))?;
     let mut daemon = command(home, ON_DEMAND)
         .current_dir("/")
         .stdout(Stdio::piped())

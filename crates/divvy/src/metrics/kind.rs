@@ -46,6 +46,8 @@ pub(super) enum Read {
     DeviceMemoryCounter(fn(&MemoryView) -> Value),
     Daemon(fn(&View) -> Value),
     DaemonCounter(fn(&View) -> Value),
+    /// What the daemon has found to be refused, by reason code.
+    Refusals,
     /// Tenants whose files could not be read.
     Unreadable,
     /// Facts about this binary.
@@ -94,7 +96,8 @@ impl Metric {
             | Read::MemoryCounter(_)
             | Read::DeviceCounter(_)
             | Read::DeviceMemoryCounter(_)
-            | Read::DaemonCounter(_) => FamilyType::Counter,
+            | Read::DaemonCounter(_)
+            | Read::Refusals => FamilyType::Counter,
             Read::Build | Read::CardFacts => FamilyType::Info,
             _ => FamilyType::Gauge,
         }
@@ -115,6 +118,7 @@ impl Metric {
             | Read::DeviceMemoryCounter(_)
             | Read::Card(_) => &["device_uuid"],
             Read::CardFacts => &["device_uuid", "device_name", "device_index"],
+            Read::Refusals => &["code"],
             Read::Build => &["version", "commit"],
             Read::Daemon(_) | Read::DaemonCounter(_) | Read::Unreadable => &[],
         }

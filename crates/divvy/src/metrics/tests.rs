@@ -69,7 +69,15 @@ fn view() -> View {
         memories: vec![waits("GPU-a")],
         ..TenantView::default()
     };
-    View { devices: vec![device, plain], tenants: vec![seen], wakes: 3, ..View::default() }
+    let refusals = [("DV201".to_owned(), 4), ("DV213".to_owned(), 1)].into();
+    View {
+        devices: vec![device, plain],
+        tenants: vec![seen],
+        wakes: 3,
+        refusals,
+        limit_changes: 2,
+        ..View::default()
+    }
 }
 
 fn page() -> String {
@@ -99,6 +107,9 @@ fn a_page_says_what_was_measured() {
         "divvy_device_memory_longest_wait_seconds{device_uuid=\"GPU-a\"} 31.300000000",
         "divvy_device_handover_bytes_total{device_uuid=\"GPU-a\"} 42",
         "divvy_tenants_unreadable 1",
+        "divvy_refusals_total{code=\"DV201\"} 4",
+        "divvy_refusals_total{code=\"DV213\"} 1",
+        "divvy_limit_changes_total 2",
         &format!(
             "divvy_build_info{{version=\"{VERSION}\",commit=\"{}\"}} 1",
             COMMIT.unwrap_or_default()

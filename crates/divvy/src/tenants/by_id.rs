@@ -283,8 +283,8 @@ impl TenantFound {
             || start.is_some_and(|start| wanted == AskedLimits::of(&now, Some(start))))
     }
 
-    /// Gives it the limits of `config`.
-    pub(crate) fn set(&self, config: &Config) -> Result<(), CallRefusal> {
+    /// Gives it the limits of `config`; those before, and those that hold now.
+    pub(crate) fn set(&self, config: &Config) -> Result<(Config, Config), CallRefusal> {
         let cannot = |error: AttachError| {
             failed(anyhow::anyhow!("{} cannot be changed: {error}", self.path.display()))
         };
@@ -297,8 +297,12 @@ impl TenantFound {
         }
         // Where this fails a repeated `create` compares with the limits that hold, and no longer with the first.
         let _ = started::keep(&self.dir, &before);
-        let changed = owner.update(|now| limits::replace(now, config));
-        changed.map(|_| ()).map_err(cannot)
+        let mut replaced = before;
+        let changed = owner.update(|now| {
+            replaced = now.clone();
+            limits::replace(now, config);
+        });
+        changed.map(|changed| (replaced, changed)).map_err(cannot)
     }
 }
 

@@ -19,6 +19,9 @@ use divvy_policy::change::{DEFAULT, Names, Steps};
 use divvy_policy::limit::{self, Selector, UuidText, parse_uuid};
 use divvy_policy::share;
 
+use crate::log;
+use crate::log::change::Subject;
+use crate::log::line::{Asker, LogLine};
 use crate::machine::cards::{Card, Cards};
 use crate::output::failure::usage;
 use crate::output::sizes;
@@ -36,6 +39,8 @@ pub struct Made {
     pub(crate) config: Config,
     /// Notes about it.
     pub(crate) notes: Vec<String>,
+    /// What is different now, for the log.
+    pub(crate) lines: Vec<LogLine>,
 }
 
 /// A change, understood.
@@ -200,7 +205,7 @@ fn on_or_off(text: &str) -> Result<bool> {
     }
 }
 
-/// Changes the limits of the tenant in `directory`.
+/// Changes the limits of the tenant in `directory`, and writes it down.
 ///
 /// # Errors
 /// Usage errors for words that are not understood; else what is wrong with the tenant's files.
@@ -215,14 +220,16 @@ pub(crate) fn make_among(directory: &Path, change: &LimitChange, known: &[Card])
         Ok((Owner::within(&dir.tenant()?)?, dir))
     };
     let (owner, dir) = opened().map_err(|error| cannot(directory, error))?;
-    make_open(&dir, &owner, directory, change, known)
+    let made = make_open(&dir, &owner, directory, change, (known, &Asker::here()))?;
+    log::record(&made.lines);
+    Ok(made)
 }
 
 fn cannot(directory: &Path, error: AttachError) -> anyhow::Error {
     anyhow!(error).context(format!("{} cannot be changed", directory.display()))
 }
 
-/// The same where directory and limits are open; `directory` names them.
+/// The same for `asker` where directory and limits are open; `directory` names them. Who calls writes it down.
 ///
 /// # Errors
 /// As [`make`].
@@ -231,7 +238,7 @@ pub(crate) fn make_open(
     owner: &Owner,
     directory: &Path,
     change: &LimitChange,
-    among: &[Card],
+    (among, asker): (&[Card], &Asker),
 ) -> Result<Made> {
     let words = |error: AttachError| cannot(directory, error);
     let snapshot = Snapshot::of(dir).map_err(words)?;
@@ -253,15 +260,15 @@ pub(crate) fn make_open(
             directory.display()
         )));
     }
-    let mut failed = None;
+    let (mut failed, mut replaced) = (None, before);
     let config = owner
         .update(|config| {
+            replaced = config.clone();
             let start = start.clone().unwrap_or_default();
-            let before = config.clone();
             failed = asked.apply(config, &start, &names(known)).err();
             name_new(
                 config,
-                [&before.rules[..], &before.compute_rules, &start.memory, &start.compute],
+                [&replaced.rules[..], &replaced.compute_rules, &start.memory, &start.compute],
                 &devices,
             );
         })
@@ -270,7 +277,9 @@ pub(crate) fn make_open(
         return Err(error);
     }
     notes.extend(self::notes(&snapshot, &config, &asked, known));
-    Ok(Made { config, notes })
+    let subject = Subject::of(directory, Some(&config), dir.uid());
+    let lines = log::change::lines(&subject, &snapshot, [&replaced, &config], asker);
+    Ok(Made { config, notes, lines })
 }
 
 /// The devices a change may speak of: those the tenant has used, those its rules know, then the machine's. An index is the

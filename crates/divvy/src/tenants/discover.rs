@@ -255,7 +255,8 @@ pub(crate) fn tenants(extra: &[PathBuf]) -> (BTreeSet<PathBuf>, BTreeMap<PathBuf
     let uid = tenant_dir::uid();
     let mut places: Vec<TenantRoot> =
         tenant_dir::bases(uid).iter().flat_map(|base| of_user(base, uid)).collect();
-    places.extend(tenant_dir::ownerless_base(uid).map(|base| TenantRoot::without_owner(&base, uid)));
+    places
+        .extend(tenant_dir::ownerless_base(uid).map(|base| TenantRoot::without_owner(&base, uid)));
     places.extend(extra.iter().cloned().chain(from_variable()).map(TenantRoot::named));
     let (mut found, mut seen, mut wrong) = (BTreeSet::new(), BTreeSet::new(), BTreeMap::new());
     tenant_dir::sweep_all(uid);

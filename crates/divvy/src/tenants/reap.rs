@@ -83,7 +83,10 @@ mod tests {
         std::fs::create_dir(base.join("no-tenant")).unwrap();
         without_processes(&place);
         assert!(!dead.exists() && path.exists());
-        assert!(odd.join("folder").exists() && odd.join("usage").exists(), "what is not ours stays");
+        assert!(
+            odd.join("folder").exists() && odd.join("usage").exists(),
+            "what is not ours stays"
+        );
         assert!(base.join("no-tenant").exists());
         std::fs::remove_dir_all(&base).unwrap();
     }

@@ -140,7 +140,8 @@ pub fn allocated_of(bytes: &[u8], card: &NodeCard) -> Result<AllocatedClaim, Str
     let claim: ResourceClaim = crate::lenient::object(bytes)?;
     let uid = claim.metadata.uid.clone().unwrap_or_default();
     let card_of = |_: &str| Ok(card.clone());
-    allocated(&claim, &uid, crate::driver::DRIVER, "node", card_of).map_err(|error| error.to_string())
+    allocated(&claim, &uid, crate::driver::DRIVER, "node", card_of)
+        .map_err(|error| error.to_string())
 }
 
 fn share(

@@ -317,8 +317,14 @@ impl Judge<'_> {
             self.say(FindingKind::NotPrepared, format!("{node}: {message}"), fix);
         }
         if failures.is_empty() && self.scene.has_more_events {
-            let words = format!("it is placed on {node}; why it has not started is in events, which could not be read");
-            self.say(FindingKind::Starting, words, "see kubectl describe pod with the right to list events");
+            let words = format!(
+                "it is placed on {node}; why it has not started is in events, which could not be read"
+            );
+            self.say(
+                FindingKind::Starting,
+                words,
+                "see kubectl describe pod with the right to list events",
+            );
         } else if failures.is_empty() {
             let words =
                 format!("it is placed on {node}, and nothing says that a share is in its way");
@@ -395,7 +401,14 @@ fn one(
             None => unread.push(format!("{name} {}", quantity.0)),
         }
     }
-    Asked { request, class: class.to_owned(), amounts, unread, has_selector, count: count.unwrap_or(1) }
+    Asked {
+        request,
+        class: class.to_owned(),
+        amounts,
+        unread,
+        has_selector,
+        count: count.unwrap_or(1),
+    }
 }
 
 /// The most cards of one node that may ever have the request.

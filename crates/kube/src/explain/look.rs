@@ -187,15 +187,19 @@ impl Looker {
         if let Some(template) = &named.template
             && named.object.is_none()
         {
-            let templates =
-                Api::<Item<ResourceClaimTemplate>>::namespaced(self.client.clone(), &self.namespace);
+            let templates = Api::<Item<ResourceClaimTemplate>>::namespaced(
+                self.client.clone(),
+                &self.namespace,
+            );
             let read = within(&format!("template {template}"), templates.get_opt(template)).await;
             named.has_template = self.or_say(read).map(|template| template.is_some());
         }
         if let Some(object) = &named.object {
-            let claims = Api::<Item<ResourceClaim>>::namespaced(self.client.clone(), &self.namespace);
+            let claims =
+                Api::<Item<ResourceClaim>>::namespaced(self.client.clone(), &self.namespace);
             let read = within(&format!("claim {object}"), claims.get_opt(object)).await;
-            let read = read.and_then(|it| it.map(Item::read).transpose().map_err(|why| anyhow!(why)));
+            let read =
+                read.and_then(|it| it.map(Item::read).transpose().map_err(|why| anyhow!(why)));
             let read = self.or_say(read);
             named.is_unread = read.is_none();
             named.claim = read.flatten();
@@ -211,7 +215,8 @@ impl Looker {
         for name in names {
             let classes = Api::<Item<DeviceClass>>::all(self.client.clone());
             let read = within(&format!("class {name}"), classes.get_opt(&name)).await;
-            let read = read.and_then(|it| it.map(Item::read).transpose().map_err(|why| anyhow!(why)));
+            let read =
+                read.and_then(|it| it.map(Item::read).transpose().map_err(|why| anyhow!(why)));
             match self.or_say(read) {
                 Some(Some(class)) => self.scene.classes.push(class),
                 Some(None) => self.scene.no_classes.push(name),

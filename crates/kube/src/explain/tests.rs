@@ -148,7 +148,11 @@ fn each_reason_has_its_word_and_a_way_out() {
         (
             PodScene {
                 slices: Some(Vec::new()),
-                node_events: vec![event("n7", "DivvyRuntimeWithoutCDI", "containerd 1.6 knows no CDI")],
+                node_events: vec![event(
+                    "n7",
+                    "DivvyRuntimeWithoutCDI",
+                    "containerd 1.6 knows no CDI",
+                )],
                 ..usual()
             },
             NodeRefused,

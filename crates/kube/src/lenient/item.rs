@@ -128,6 +128,9 @@ mod tests {
         let list: ObjectList<Item<ResourceClaim>> = serde_json::from_value(list).unwrap();
         let read: Vec<_> = list.items.into_iter().map(Item::read).collect();
         assert!(read[0].is_ok() && read[1].is_ok(), "{read:?}");
-        assert!(read[2].as_ref().unwrap_err().starts_with("team/c is not understood: "), "{read:?}");
+        assert!(
+            read[2].as_ref().unwrap_err().starts_with("team/c is not understood: "),
+            "{read:?}"
+        );
     }
 }

@@ -221,7 +221,10 @@ mod tests {
             (br#"["\udc00\ud83d\n"]"#, r#"["\ufffd\ufffd\n"]"#),
             (br#"["\ud83d\ude00 \\ud800 \u00e9"]"#, r#"["\ud83d\ude00 \\ud800 \u00e9"]"#),
             (b"[\"\\ud800\xc3\xa4\"]", "[\"\\ufffd\u{e4}\"]"),
-            (b"[\"\xff\xc3(\xf0\x9f\x98\x80\xf0\x9f\"]", "[\"\u{fffd}\u{fffd}(\u{1f600}\u{fffd}\"]"),
+            (
+                b"[\"\xff\xc3(\xf0\x9f\x98\x80\xf0\x9f\"]",
+                "[\"\u{fffd}\u{fffd}(\u{1f600}\u{fffd}\"]",
+            ),
         ] {
             assert_eq!(text(written), read);
             assert!(serde_json::from_str::<Value>(read).is_ok(), "{read}");
@@ -267,8 +270,8 @@ mod tests {
     /// Pieces of JSON and of what breaks it, in any order.
     fn poisoned() -> impl Strategy<Value = Vec<u8>> {
         const PIECES: [&[u8]; 17] = [
-            b"\"", b"\\", b"\\u", b"\\ud800", b"\\udc00", b"\\\"", b"d8", b"\xc3", b"\xa4", b"\xff", b"[", b"]",
-            b"{\"a\":", b"}", b",", b"12", b"\n",
+            b"\"", b"\\", b"\\u", b"\\ud800", b"\\udc00", b"\\\"", b"d8", b"\xc3", b"\xa4",
+            b"\xff", b"[", b"]", b"{\"a\":", b"}", b",", b"12", b"\n",
         ];
         let piece = prop::sample::select(&PIECES[..]);
         prop::collection::vec(piece, 0..40).prop_map(|pieces| pieces.concat())

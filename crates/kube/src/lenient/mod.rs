@@ -17,8 +17,8 @@ use kube::core::ObjectList;
 use serde::de::DeserializeOwned;
 use tower::util::MapResponseLayer;
 
-pub(crate) use self::item::{Item, mapped};
 use self::body::MendedBody;
+pub(crate) use self::item::{Item, mapped};
 
 /// A client whose answers are mended.
 pub(crate) fn client(config: Config) -> kube::Result<kube::Client> {
@@ -38,7 +38,8 @@ pub(crate) fn list<K: DeserializeOwned + Clone>(bytes: &[u8]) -> Result<Vec<K>, 
 /// # Errors
 /// In words.
 pub fn object<K: DeserializeOwned>(bytes: &[u8]) -> Result<K, String> {
-    let item: Item<K> = serde_json::from_slice(&mended(bytes)).map_err(|error| error.to_string())?;
+    let item: Item<K> =
+        serde_json::from_slice(&mended(bytes)).map_err(|error| error.to_string())?;
     item.read()
 }
 

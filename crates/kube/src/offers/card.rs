@@ -118,7 +118,8 @@ impl Card {
             let text = said.and_then(|said| said.get(name));
             // A fraction is as good as a whole: what is free is never more than is said.
             let rounded = |text: &str| {
-                quantity::whole_text(text).or_else(|_| Ok::<u64, &str>(quantity::given(text)?.saturating_add(1)))
+                quantity::whole_text(text)
+                    .or_else(|_| Ok::<u64, &str>(quantity::given(text)?.saturating_add(1)))
             };
             let amount = text.and_then(|text| rounded(&text.0).ok());
             (name.clone(), amount.unwrap_or(capacity.value))

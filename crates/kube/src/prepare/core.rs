@@ -445,7 +445,8 @@ impl<D: NodeDaemon, K: NodeDisk> PrepareCore<D, K> {
     /// programs run counts them ([`room`]). One of which the daemon does not tell is asked of again.
     fn adopt_parts(&self, checkpoint: &mut ClaimCheckpoint) {
         for line in checkpoint.without_parts() {
-            let limits: Result<Vec<_>, _> = line.ids.iter().map(|id| self.daemon.limits(id)).collect();
+            let limits: Result<Vec<_>, _> =
+                line.ids.iter().map(|id| self.daemon.limits(id)).collect();
             // A daemon that does not answer is waited for once; it makes no tenant either.
             let Ok(limits) = limits else { return };
             for tenant in limits.into_iter().flatten() {

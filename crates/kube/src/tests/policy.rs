@@ -230,7 +230,8 @@ fn what_the_policy_leaves_is_converted() {
             beside("    env:\n    - {name: CUDA_HOME, value: /cuda}\n"),
         ),
         ("an init container with CUDA's variable", {
-            let init = "  initContainers:\n  - name: i\n    env:\n    - {name: CUDA_HOME, value: /cuda}\n";
+            let init =
+                "  initContainers:\n  - name: i\n    env:\n    - {name: CUDA_HOME, value: /cuda}\n";
             pod(SHARE) + init
         }),
         ("a privileged container beside", beside("    securityContext: {privileged: true}\n")),

@@ -221,16 +221,7 @@ pub fn draw(seed: u64) -> MemoryCase {
         _ => 0,
     };
     let run_ms = if is_crowded { crowd(crowded, card_mib, &tenants, &mut events) } else { run_ms };
-    MemoryCase {
-        card_mib,
-        host_mib,
-        capacity_mib,
-        run_ms,
-        tick_us,
-        max_wait_ms,
-        tenants,
-        events,
-    }
+    MemoryCase { card_mib, host_mib, capacity_mib, run_ms, tick_us, max_wait_ms, tenants, events }
 }
 
 /// Memory that cannot leave comes and goes, contexts do, and streams wait for the host; how long such a run takes.

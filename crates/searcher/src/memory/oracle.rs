@@ -206,7 +206,10 @@ impl MemoryJudge {
                 let (ms, mib) = (bound_ns / MS, size_bytes[tenant] >> 20);
                 let orders = &world.owner.orders;
                 let what = if may_run { "waits" } else { "is not told" };
-                self.breaks(world, format!("tenant {tenant} of {mib} MiB {what} {ms} ms: {orders:?}"));
+                self.breaks(
+                    world,
+                    format!("tenant {tenant} of {mib} MiB {what} {ms} ms: {orders:?}"),
+                );
                 return;
             }
         }

@@ -51,10 +51,7 @@ pub(super) fn is_broken(of: CUcontext) -> bool {
 }
 
 /// A context of the device that answers, of those that this process has made, views through green ones apart.
-fn context_of(
-    state: &'static State,
-    device: CUdevice,
-) -> Result<(CUcontext, AtContext), Failure> {
+fn context_of(state: &'static State, device: CUdevice) -> Result<(CUcontext, AtContext), Failure> {
     let mut failure = Failure::NoContext;
     let handles = Handles::contexts(device);
     for handle in handles.iter().flat_map(Handles::iter) {

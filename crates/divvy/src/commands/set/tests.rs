@@ -58,7 +58,7 @@ fn cards() -> Cards {
 
 /// Answer to a change of the tenant in `directory`.
 fn said(directory: &Path, change: &LimitChange) -> String {
-    let change::Made { config, notes } = change::make(directory, change).unwrap();
+    let change::Made { config, notes, lines: _ } = change::make(directory, change).unwrap();
     words(&report(
         "train".to_owned(),
         directory.to_owned(),

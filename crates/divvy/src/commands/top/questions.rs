@@ -95,7 +95,11 @@ pub(super) fn of_field(row: &TenantRow, field: Field, text: &str) -> String {
     };
     match text.contains('=') {
         true => format!("{}: {what} {text}", row.tenant),
-        false => format!("{}: {what} {before} -> {}", named(row), if text == "0" { "none" } else { text }),
+        false => format!(
+            "{}: {what} {before} -> {}",
+            named(row),
+            if text == "0" { "none" } else { text }
+        ),
     }
 }
 

@@ -40,7 +40,9 @@ impl Content {
         };
         match read {
             Ok(bytes) => Ok(Some(Self::of(&bytes))),
-            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            Err(error)
+                if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) =>
+            {
                 Ok(None)
             }
             Err(error) => Err(error).with_context(|| format!("{} cannot be read", path.display())),
@@ -79,7 +81,8 @@ impl Record {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error).with_context(|| path.display().to_string()),
         };
-        let damaged = || format!("{} is damaged: nothing was changed; install again", path.display());
+        let damaged =
+            || format!("{} is damaged: nothing was changed; install again", path.display());
         let record: Self = serde_json::from_slice(&bytes).with_context(damaged)?;
         let paths = record.files.iter().map(|entry| &entry.path).chain(&record.folders);
         for named in paths {
@@ -97,9 +100,10 @@ impl Record {
 
     /// Adds the folders that must be made for `path`, which lies below `prefix`.
     pub(crate) fn add_folders(&mut self, prefix: &Path, path: &Path) {
-        let missing = path.ancestors().skip(1).filter(|folder| {
-            !folder.as_os_str().is_empty() && !prefix.join(folder).exists()
-        });
+        let missing = path
+            .ancestors()
+            .skip(1)
+            .filter(|folder| !folder.as_os_str().is_empty() && !prefix.join(folder).exists());
         let missing: Vec<_> = missing.map(Path::to_owned).collect();
         self.folders.extend(missing);
     }
@@ -107,7 +111,8 @@ impl Record {
     /// Leaves of each path what lies there now.
     pub(crate) fn settle(&mut self, prefix: &Path) {
         self.files.retain(|entry| {
-            Content::at(&prefix.join(&entry.path)).is_ok_and(|now| now.as_ref() == Some(&entry.content))
+            Content::at(&prefix.join(&entry.path))
+                .is_ok_and(|now| now.as_ref() == Some(&entry.content))
         });
     }
 }

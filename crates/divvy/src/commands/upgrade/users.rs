@@ -57,7 +57,9 @@ impl Users {
             found.users.push(User {
                 pid,
                 program: program.trim_end().to_owned(),
-                runs: fs::metadata(path.join("exe")).ok().map(|status| (status.dev(), status.ino())),
+                runs: fs::metadata(path.join("exe"))
+                    .ok()
+                    .map(|status| (status.dev(), status.ino())),
                 mapped: maps.lines().filter_map(library_inode).collect(),
                 environment: environment.unwrap_or_default(),
             });

@@ -174,7 +174,8 @@ impl<C: SizedClaims, S: ClaimSource> SizeTask<C, S> {
     fn hear(&mut self, event: Event<Item<DynamicObject>>) {
         let event = mapped(event, |item| {
             let metadata = item.metadata().clone();
-            let not_understood = DynamicObject { types: None, metadata, data: serde_json::Value::Null };
+            let not_understood =
+                DynamicObject { types: None, metadata, data: serde_json::Value::Null };
             SizeObject::of(&item.read().unwrap_or(not_understood))
         });
         if let Event::InitApply(object) | Event::Apply(object) = &event {

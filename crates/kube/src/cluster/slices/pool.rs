@@ -65,7 +65,11 @@ impl NodePool {
         Self {
             node: node.to_owned(),
             uid: uid.to_owned(),
-            devices: devices.chunks(MOST_DEVICES).take(MOST_SLICES).map(<[Device]>::to_vec).collect(),
+            devices: devices
+                .chunks(MOST_DEVICES)
+                .take(MOST_SLICES)
+                .map(<[Device]>::to_vec)
+                .collect(),
         }
     }
 

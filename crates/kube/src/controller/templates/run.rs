@@ -195,9 +195,7 @@ fn words(error: &kube::Error) -> String {
     }
 }
 
-fn of_pod(
-    event: Event<Item<PartialObjectMeta<Pod>>>,
-) -> Event<(String, Option<LabelledPod>)> {
+fn of_pod(event: Event<Item<PartialObjectMeta<Pod>>>) -> Event<(String, Option<LabelledPod>)> {
     mapped(event, |pod| {
         let metadata = pod.metadata().clone();
         let label = metadata.labels.and_then(|mut labels| labels.remove(TEMPLATE_LABEL));
@@ -222,7 +220,10 @@ fn of_template(
             metadata.name.clone().unwrap_or_default(),
         );
         // One that is not understood is somebody else's, and asks for something else than its name says.
-        let not_understood = ResourceClaimTemplate { metadata: metadata.clone(), ..ResourceClaimTemplate::default() };
+        let not_understood = ResourceClaimTemplate {
+            metadata: metadata.clone(),
+            ..ResourceClaimTemplate::default()
+        };
         (place, seen(&template.read().unwrap_or(not_understood)))
     })
 }

@@ -55,7 +55,8 @@ fn rows_are_sorted_within_their_device_and_the_choice_stays() {
 /// The first row is chosen until the user chooses one, whatever order rates bring; what is written stays a tenant's.
 #[test]
 fn the_choice_is_the_first_row_until_the_user_chooses() {
-    let mut app = App::new(Picture::of(None, &sampled(1, 1, vec![tenant("aaa", 0, 0), tenant("zzz", 0, 0)])));
+    let mut app =
+        App::new(Picture::of(None, &sampled(1, 1, vec![tenant("aaa", 0, 0), tenant("zzz", 0, 0)])));
     assert_eq!(app.row().unwrap().tenant, "aaa");
     app.update(picture(), 2);
     assert_eq!(app.row().unwrap().tenant, names(&app)[0], "as the rates have it");

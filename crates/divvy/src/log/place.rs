@@ -1,0 +1,53 @@
+//! Where logs lie.
+//!
+//! A user's log is kept over a reboot: in `XDG_STATE_HOME`, else in `~/.local/state`. Where `XDG_RUNTIME_DIR` names another
+//! directory than the system's own for this user, what runs under it is kept apart from the rest, and so is its log, which
+//! lies there. The machine's daemon writes `/var/log/divvy`. Each is a list: the first folder that can be written has the
+//! log, and readers look into all.
+//!
+//! Promises: a variable counts where it names a directory of this user's: one that `sudo` has left would have root write into
+//! another's home.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use crate::tenants::tenant_dir;
+
+/// The machine's log.
+const MACHINE: &str = "/var/log/divvy";
+/// Where it lies if that cannot be written: in a container with a root that is read-only.
+const MACHINE_HOME: &str = "/run/divvy";
+
+/// Folders of this user's log, best first, with the home of a daemon that is not the user's usual one.
+pub(crate) fn of_user(home: Option<&Path>) -> Vec<PathBuf> {
+    let uid = tenant_dir::uid();
+    let absolute = |name: &str| {
+        let path = PathBuf::from(std::env::var_os(name)?);
+        (path.is_absolute() && is_own(&path, uid)).then_some(path)
+    };
+    let roots = tenant_dir::roots(uid);
+    let usual = PathBuf::from(format!("/run/user/{uid}"));
+    let apart = absolute("XDG_RUNTIME_DIR").filter(|path| *path != usual);
+    let state = absolute("XDG_STATE_HOME").map(|path| path.join("divvy"));
+    let apart = apart.map(|path| path.join(format!("divvy-{uid}")));
+    let at_home = absolute("HOME").map(|home| home.join(".local/state/divvy"));
+    let first = [state, apart, at_home].into_iter().flatten();
+    let all = first.chain(home.map(Path::to_owned)).chain(roots);
+    all.fold(Vec::new(), |mut folders, folder| {
+        if !folders.contains(&folder) {
+            folders.push(folder);
+        }
+        folders
+    })
+}
+
+/// Folders of the machine's log.
+pub(crate) fn of_machine() -> Vec<PathBuf> {
+    [MACHINE, MACHINE_HOME].map(PathBuf::from).to_vec()
+}
+
+/// Whether what is there of `path` is this user's.
+fn is_own(path: &Path, uid: u32) -> bool {
+    let there = path.ancestors().find_map(|part| std::fs::metadata(part).ok());
+    there.is_some_and(|status| status.uid() == uid && status.is_dir())
+}

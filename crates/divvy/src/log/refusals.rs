@@ -1,0 +1,29 @@
+//! What the processes of a tenant were refused, written down by the `divvy run` that made it, before it is removed.
+//!
+//! A daemon that serves the tenant is asked to do so, and has told most by then; where none serves it, this does.
+
+use std::path::Path;
+
+use divvy_page::reader::{UsageFile, read_config};
+
+use super::change::Subject;
+use super::refused::{self, RefusalWatch};
+use crate::daemon::client;
+use crate::tenants::dir::Dir;
+
+/// Writes down the refusals of the tenant in `directory`, once for the daemon that serves it and this.
+pub(crate) fn record(directory: &Path) {
+    let Ok(dir) = Dir::open(directory) else { return };
+    let Ok(files) = dir.tenant() else { return };
+    let Ok(Some(usage)) = UsageFile::within(&files) else { return };
+    let said = refused::said(&usage);
+    if said.is_empty() || client::refusals(directory) {
+        return;
+    }
+    let config = read_config(&files).ok().flatten();
+    let subject = Subject::of(directory, config.as_ref(), dir.uid());
+    let found = RefusalWatch::since(0).look(0, &said, true);
+    let lines: Vec<_> =
+        found.iter().map(|one| refused::line(&subject, Some(&usage), one)).collect();
+    super::record(&lines);
+}
