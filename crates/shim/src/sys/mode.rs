@@ -41,7 +41,7 @@ fn decide() -> bool {
         // Too early to know; nothing has been given away by assuming the worse.
         return true;
     }
-    let active = env::any(|name, _| is_ours(name)) || is_nvshare() || has_mounted_tenant();
+    let active = env::any(is_ours) || is_nvshare() || has_mounted_tenant();
     let active = active && !resolve::is_second_copy();
     let mode = if active { ACTIVE } else { PASSIVE };
     let _ = MODE.compare_exchange(UNDECIDED, mode, Relaxed, Relaxed);
@@ -63,9 +63,9 @@ pub(crate) fn is_nvshare() -> bool {
     resolve::own_path().is_some_and(|path| elf::last_part(path.to_bytes()) == b"libnvshare.so")
 }
 
-/// Whether a variable of this name gives the process a tenant or a limit.
-fn is_ours(name: &[u8]) -> bool {
+/// Whether this variable gives the process a tenant or a limit. A tenant's that is empty is not set.
+fn is_ours(name: &[u8], value: &[u8]) -> bool {
     let families = [MEMORY, PEER_MEMORY, COMPUTE, PEER_COMPUTE];
-    [TENANT, PEER_TENANT].into_iter().any(|word| name == word.as_bytes())
+    (!value.is_empty() && [TENANT, PEER_TENANT].into_iter().any(|word| name == word.as_bytes()))
         || families.into_iter().any(|base| env::is_of(name, base))
 }

@@ -6,7 +6,7 @@
 //! its first bytes, without leaving this file's assembly. For an explicit handle and a name that we
 //! hook, the C library is asked first, and a hook is answered only in place of the driver's own
 //! function: a program that probes for a function the driver lacks finds none, and sees the right
-//! `dlerror`.
+//! `dlerror`. A limited program that has a `dlsym` of its own, and looks the next one up by any of these, is given ours.
 
 use core::arch::naked_asm;
 use core::ffi::{CStr, c_char, c_void};
@@ -23,7 +23,7 @@ static REAL_DLVSYM: AtomicUsize = AtomicUsize::new(0);
 
 type Dlvsym = unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char) -> *mut c_void;
 
-/// The name `cu[A-Z]…` or `nvml…` goes to `$route`, which is told the caller too and returns where to
+/// The name `cu[A-Z]…`, `nvml…` or `dl…` goes to `$route`, which is told the caller too and returns where to
 /// jump; all others jump to `$real` at once. Names are read byte by byte: they may end anywhere.
 #[cfg(target_arch = "x86_64")]
 macro_rules! tail_jump {
@@ -42,6 +42,8 @@ macro_rules! tail_jump {
             "jbe 4f",
             "jmp 3f",
             "2:",
+            "cmp byte ptr [rsi], 'd'",
+            "je 5f",
             "cmp byte ptr [rsi], 'n'",
             "jne 3f",
             "cmp byte ptr [rsi + 1], 'v'",
@@ -49,6 +51,10 @@ macro_rules! tail_jump {
             "cmp byte ptr [rsi + 2], 'm'",
             "jne 3f",
             "cmp byte ptr [rsi + 3], 'l'",
+            "je 4f",
+            "jmp 3f",
+            "5:",
+            "cmp byte ptr [rsi + 1], 'l'",
             "je 4f",
             "3:",
             "mov rax, qword ptr [rip + {real}]",
@@ -90,6 +96,8 @@ macro_rules! tail_jump {
             "b.ls 4f",
             "b 3f",
             "2:",
+            "cmp w9, #'d'",
+            "b.eq 5f",
             "cmp w9, #'n'",
             "b.ne 3f",
             "ldrb w9, [x1, #1]",
@@ -99,6 +107,11 @@ macro_rules! tail_jump {
             "cmp w9, #'m'",
             "b.ne 3f",
             "ldrb w9, [x1, #3]",
+            "cmp w9, #'l'",
+            "b.eq 4f",
+            "b 3f",
+            "5:",
+            "ldrb w9, [x1, #1]",
             "cmp w9, #'l'",
             "b.eq 4f",
             "3:",
@@ -178,7 +191,7 @@ unsafe extern "C" fn route_dlsym(handle: *mut c_void, name: *const c_char, calle
     if real != 0 && hooked(handle, name).is_some() {
         (answer_dlsym as Dlsym) as usize
     } else {
-        next(handle, name, caller).unwrap_or_else(|| or_nothing(real))
+        next(handle, name, caller).or_else(|| own(name)).unwrap_or_else(|| or_nothing(real))
     }
 }
 
@@ -195,7 +208,7 @@ unsafe extern "C" fn route_dlvsym(
     if real != 0 && hooked(handle, name).is_some() {
         (answer_dlvsym as Dlvsym) as usize
     } else {
-        next(handle, name, caller).unwrap_or_else(|| or_nothing(real))
+        next(handle, name, caller).or_else(|| own(name)).unwrap_or_else(|| or_nothing(real))
     }
 }
 
@@ -213,6 +226,22 @@ fn next(handle: *mut c_void, name: Name<'_>, caller: usize) -> Option<usize> {
     let index = position(name).filter(|_| handle.addr() == usize::MAX)?;
     (mode::is_active() && resolve::is_next_for(index, name.bytes()?, caller))
         .then_some((answer as Dlsym) as usize)
+}
+
+/// Where to jump for the name of one of these two: a program's own wrapper of it goes on to us.
+fn own(name: Name<'_>) -> Option<usize> {
+    extern "C" fn to_dlsym() -> usize {
+        (dlsym as Dlsym) as usize
+    }
+    extern "C" fn to_dlvsym() -> usize {
+        (dlvsym as Dlvsym) as usize
+    }
+    let answer: extern "C" fn() -> usize = match name.bytes()? {
+        b"dlsym" => to_dlsym,
+        b"dlvsym" => to_dlvsym,
+        _ => return None,
+    };
+    mode::is_active().then_some(answer as usize)
 }
 
 fn real(word: &AtomicUsize, name: &[u8]) -> usize {
