@@ -8,6 +8,7 @@ mod harness;
 mod answers;
 mod arrays;
 mod audit;
+mod beginnings;
 mod bench;
 mod blocks;
 mod by_id;

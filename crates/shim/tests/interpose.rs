@@ -329,6 +329,63 @@ fn of_two_copies_the_first_works_and_the_second_steps_aside() {
     assert_eq!(out, "cuInit=libvgpu.so 777\ncuDeviceGetPCIBusId=libcuda.so.1 0\n");
 }
 
+/// Names in code style of the first cell of each row of the page's table, and how each is taken.
+fn taken() -> Vec<(String, String)> {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/isolation.md");
+    let page = std::fs::read_to_string(page).expect("the page is there");
+    let (_, table) = page.split_once("| taken | how |").expect("a table");
+    let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
+    rows.flat_map(|row| {
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        let how = cells[2].to_owned();
+        let names = cells[1].split('`').skip(1).step_by(2).map(str::to_owned);
+        names.map(move |name| (name, how.clone())).collect::<Vec<_>>()
+    })
+    .collect()
+}
+
+#[test]
+fn the_page_lists_all_that_is_taken_from_a_process() {
+    let output = Command::new("nm")
+        .args(["-D", "--undefined-only"])
+        .arg(&built().shim)
+        .output()
+        .expect("nm runs");
+    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    let mut imports: Vec<&str> =
+        text.lines().filter_map(|line| line.split_whitespace().last()?.split('@').next()).collect();
+    imports.sort_unstable();
+    let here = |how: &str| how.contains("symbol") && !how.contains("arm64");
+    let taken = taken();
+    let mut listed: Vec<&str> =
+        taken.iter().filter(|(_, how)| here(how)).map(|(name, _)| name.as_str()).collect();
+    listed.sort_unstable();
+    assert_eq!(imports, listed);
+    // Those that are found at run time, by their names in the sources.
+    let mut found = Vec::new();
+    for folder in ["src/sys", "src/sys/door"] {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+        for file in std::fs::read_dir(folder).expect("sources").flatten() {
+            let text = std::fs::read_to_string(file.path()).unwrap_or_default();
+            for begin in ["in_c_library(&", "real(&", "object.function("] {
+                found.extend(text.split(begin).skip(1).filter_map(|rest| {
+                    let call = rest.split(')').next()?;
+                    Some(call.split("b\"").nth(1)?.split('"').next()?.to_owned())
+                }));
+            }
+        }
+    }
+    found.sort_unstable();
+    found.dedup();
+    let mut listed: Vec<String> = taken
+        .into_iter()
+        .filter(|(_, how)| how == "C library's table")
+        .map(|(name, _)| name)
+        .collect();
+    listed.sort_unstable();
+    assert_eq!(found, listed);
+}
+
 #[test]
 fn nothing_happens_at_load() {
     for variables in [&[][..], &[("DIVVY_MEMORY", "1GiB"), ("DIVVY_LOG", "debug")]] {
