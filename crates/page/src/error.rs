@@ -136,10 +136,15 @@ impl fmt::Display for AttachError {
             Self::PathTooLong { bytes } => {
                 write!(f, "the tenant directory's path has {bytes} bytes; use one under 200")
             }
-            Self::Directory(errno) => write!(
-                f,
-                "the tenant directory cannot be used: {errno}; make it writable for this user"
-            ),
+            Self::Directory(errno) => {
+                let fix = match errno.0 {
+                    libc::ENOENT => "make it, or start the program by divvy run",
+                    libc::ENOTDIR => "name a directory",
+                    libc::EROFS => "mount its file system writable",
+                    _ => "make it writable for this user",
+                };
+                write!(f, "the tenant directory cannot be used: {errno}; {fix}")
+            }
             Self::ForeignDirectory { uid } => write!(
                 f,
                 "the tenant directory belongs to uid {uid}, who is neither this user nor root; \

@@ -215,6 +215,7 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
 
     let preload = install::preload(&library, std::env::var_os("LD_PRELOAD").as_deref());
     let mut environment = vec![(TENANT, tenant.path().as_os_str().to_owned())];
+    environment.extend(order_option(program));
     let mut audit = None;
     let started = simulated(args.sim, tenant.path()).and_then(|(simulated, nvml)| {
         environment.extend(simulated);
@@ -449,6 +450,15 @@ fn check_program(program: &std::ffi::OsStr, fail: Fail, limited: bool) -> Result
             ),
         )),
     }
+}
+
+/// Variable for a program whose sanitizer ends it where the library is loaded before its own.
+fn order_option(program: &std::ffi::OsStr) -> Option<(&'static str, OsString)> {
+    let elf = elf::read(&find(program)?).ok()?;
+    elf.wants_first()?;
+    let options = std::env::var(elf::ORDER_VARIABLE).unwrap_or_default();
+    (!options.contains("verify_asan_link_order"))
+        .then(|| (elf::ORDER_VARIABLE, elf::with_order_option(&options).into()))
 }
 
 /// The file that `program` names, by PATH where it has no slash.

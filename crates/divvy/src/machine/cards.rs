@@ -68,12 +68,12 @@ impl Card {
     }
 
     /// For people: `device 0 (NVIDIA H200, GPU-…)`.
-    fn words(&self) -> String {
+    pub(crate) fn words(&self) -> String {
         let kind = format!("{}, {}", self.name, self.uuid);
         match self.index {
             Some(index) => format!("device {index} ({kind})"),
             None if self.is_instance() => format!("an instance ({kind})"),
-            None => format!("a device ({kind})"),
+            None => format!("a card without a number here ({kind})"),
         }
     }
 }

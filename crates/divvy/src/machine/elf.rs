@@ -77,6 +77,22 @@ impl Elf {
         let changes_user = mode & 0o4000 != 0 || (mode & 0o2000 != 0 && mode & 0o010 != 0);
         changes_user.then_some(Reason::SetUserId)
     }
+
+    /// The library that ends the program where another is loaded before it: AddressSanitizer's, of gcc or of clang.
+    pub(crate) fn wants_first(&self) -> Option<&str> {
+        let is_one =
+            |name: &&String| name.starts_with("libasan.so") || name.starts_with("libclang_rt.asan");
+        self.needed.iter().find(is_one).map(String::as_str)
+    }
+}
+
+/// Variable and option by which AddressSanitizer's runtime does not ask whether it comes first.
+pub(crate) const ORDER_VARIABLE: &str = "ASAN_OPTIONS";
+pub(crate) const ORDER_OPTION: &str = "verify_asan_link_order=0";
+
+/// `options` of the sanitizer with that one.
+pub(crate) fn with_order_option(options: &str) -> String {
+    if options.is_empty() { ORDER_OPTION.to_owned() } else { format!("{options}:{ORDER_OPTION}") }
 }
 
 /// Reads a program's facts.

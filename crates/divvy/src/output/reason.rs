@@ -44,6 +44,8 @@ reasons! {
     SetUserId = 22, "the program changes its user at start, and the loader then ignores LD_PRELOAD";
     ForeignMachine = 23, "the program is for another processor";
     Program = 24, "the program named on the command line";
+    Sanitizer = 25, "the program is built with a sanitizer that wants to be loaded first";
+    Launcher = 26, "a script or launcher takes away what is preloaded, or the tenant";
     Hooks = 30, "entry points of the driver that Divvy follows";
     Uncovered = 31, "entry points of the driver that this version does not know";
     NotHooked = 32, "entry points that take or give memory and are not hooked";

@@ -25,25 +25,66 @@ const ALIKE: f64 = 0.8;
 /// Beginnings of names that nobody but Divvy and HAMi-core gives.
 const OURS: [&str; 3] = ["DIVVY_", "CUDA_DEVICE_MEMORY_", "CUDA_DEVICE_SM_"];
 /// The variables, by name.
-type Variables = [(String, String)];
+pub(super) type Variables = [(String, String)];
 
-pub(super) fn look(variables: impl Iterator<Item = (OsString, OsString)>) -> Vec<Finding> {
+/// The variables as texts, in order.
+pub(super) fn variables(
+    variables: impl Iterator<Item = (OsString, OsString)>,
+) -> Vec<(String, String)> {
     let mut variables: Vec<(String, String)> = variables
         .map(|(name, value)| {
             (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned())
         })
         .collect();
     variables.sort();
-    let mut findings = limits(&variables);
-    findings.extend(settings(&variables));
+    variables
+}
+
+pub(super) fn look(variables: &Variables) -> Vec<Finding> {
+    let mut findings = limits(variables);
+    findings.extend(settings(variables));
     findings.extend(variables.iter().filter_map(|(name, value)| unknown(name, value)));
-    findings.extend(tenant(&variables));
-    findings.extend(meeting(&variables));
+    findings.extend(tenant(variables));
+    findings.extend(meeting(variables));
     findings
 }
 
-fn value_of<'a>(variables: &'a Variables, name: &str) -> Option<&'a str> {
+/// What asks for a limit here, as it is written: limits of memory and time, and tenants.
+pub(super) fn asked(variables: &Variables) -> Vec<String> {
+    let is_asked = |name: &str, value: &str| {
+        [MEMORY, PEER_MEMORY, COMPUTE, PEER_COMPUTE].iter().any(|base| is_of(name, base))
+            || (matches!(name, TENANT | PEER_TENANT) && !value.is_empty())
+    };
+    let asked = variables.iter().filter(|(name, value)| is_asked(name, value));
+    asked.map(|(name, value)| format!("{name}={value}")).collect()
+}
+
+/// The limits of memory and of time that hold here, as the library reads them; none beside a tenant that has its own, and
+/// nothing of what it does not understand.
+pub(super) fn rules(variables: &Variables) -> (Rules, Environment) {
+    let (mut rules, mut share) = (Rules::new(), Environment::new());
+    if tenant_of(variables, TENANT).is_none() {
+        for (name, value) in variables {
+            let known = limit(name);
+            let is_beaten = known == Some(PEER_MEMORY) && is_set(variables, MEMORY);
+            let _ = match known {
+                Some(base @ (MEMORY | PEER_MEMORY)) if !is_beaten => {
+                    rules.push_env(base, name, value)
+                }
+                _ => share.push(name, value),
+            };
+        }
+    }
+    (rules, share)
+}
+
+pub(super) fn value_of<'a>(variables: &'a Variables, name: &str) -> Option<&'a str> {
     variables.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+}
+
+/// The value of a variable that names a tenant; an empty one names none.
+pub(super) fn tenant_of<'a>(variables: &'a Variables, name: &str) -> Option<&'a str> {
+    value_of(variables, name).filter(|value| !value.is_empty())
 }
 
 /// Whether `name` is `base`, or `base` with the number of a device or what was meant for one.
@@ -69,10 +110,9 @@ fn limits(variables: &Variables) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut in_force = Vec::new();
     let (mut rules, mut share) = (Rules::new(), Environment::new());
-    let has_tenant = value_of(variables, TENANT).is_some_and(|value| !value.is_empty());
+    let has_tenant = tenant_of(variables, TENANT).is_some();
     // The library leaves a program alone that has none of these.
-    let limited = [MEMORY, PEER_MEMORY, COMPUTE, PEER_COMPUTE, PEER_TENANT];
-    let is_limited = limited.iter().any(|base| is_set(variables, base));
+    let is_limited = !asked(variables).is_empty();
     for (name, value) in variables {
         let Some(known) = limit(name) else { continue };
         let shown = format!("{name}={value}");
@@ -227,7 +267,7 @@ fn unknown(name: &str, value: &str) -> Option<Finding> {
 
 /// Where a tenant of this environment, if it is one, would meet others without a daemon.
 fn meeting(variables: &Variables) -> Option<Finding> {
-    let directory = match (value_of(variables, TENANT), value_of(variables, PEER_TENANT)) {
+    let directory = match (tenant_of(variables, TENANT), tenant_of(variables, PEER_TENANT)) {
         (Some(directory), _) => PathBuf::from(directory),
         (None, Some(file)) => Path::new(file).parent()?.join(".divvy").join("tenant"),
         (None, None) => return None,
@@ -241,8 +281,8 @@ fn meeting(variables: &Variables) -> Option<Finding> {
 }
 
 fn tenant(variables: &Variables) -> Option<Finding> {
-    let Some(directory) = value_of(variables, TENANT) else {
-        return Some(peer_tenant(value_of(variables, PEER_TENANT)?));
+    let Some(directory) = tenant_of(variables, TENANT) else {
+        return Some(peer_tenant(tenant_of(variables, PEER_TENANT)?));
     };
     Some(match crate::tenants::ledger::read(Path::new(directory)) {
         Ok(tenant) => {

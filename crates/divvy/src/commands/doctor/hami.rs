@@ -2,20 +2,28 @@
 //!
 //! After HAMi's or nvshare's library was replaced by Divvy's, some programs may still run with the old one, and HAMi's
 //! plugin may have put its own back: the file's name says nothing, since all of them answer to it. A library is
-//! Divvy's where its file says so. Reads `/proc` alone; processes that may not be looked into are counted and said.
+//! Divvy's where its file says so, and limits a process whose variables or tenant hold a limit. A process that has NVML alone takes
+//! no memory and needs none. Reads `/proc` and tenants' files alone; processes that may not be looked into are counted and said.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs;
 use std::io::ErrorKind;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use divvy_policy::variables::{PEER_TENANT, TENANT};
 use serde::Serialize;
 
+use super::environment;
 use crate::machine::install;
 use crate::output::table::TextTable;
 use crate::output::{exit_codes, json, out};
+use crate::tenants::ledger;
 
+/// A container's tenant, where the library looks for it.
+const MOUNTED: &str = "/run/divvy/tenant";
 /// Pids that a line names.
 const MOST_PIDS: usize = 8;
 
@@ -26,6 +34,10 @@ enum Limiter {
     Divvy,
     Hami,
     Nvshare,
+    /// Divvy's library is there and no limit.
+    Unlimited,
+    /// It asks NVML alone.
+    Unneeded,
     None,
 }
 
@@ -35,13 +47,15 @@ impl Limiter {
             Self::Divvy => "Divvy",
             Self::Hami => "HAMi-core",
             Self::Nvshare => "nvshare",
+            Self::Unlimited => "Divvy, without a limit",
+            Self::Unneeded => "nothing; asks NVML alone",
             Self::None => "nothing",
         }
     }
 }
 
 /// One process that uses a GPU's library.
-#[derive(Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 struct GpuProcess {
     pid: u32,
     comm: String,
@@ -92,14 +106,15 @@ fn look(proc: &Path) -> Result<Limited> {
 /// The process whose directory and maps these are, and its limiter; `None` where it uses no GPU.
 fn judge(directory: &Path, pid: u32, maps: &[u8]) -> Option<GpuProcess> {
     let maps = String::from_utf8_lossy(maps);
-    let mut uses_gpu = false;
+    let (mut has_cuda, mut has_nvml) = (false, false);
     // A file has a line for each of its parts.
     let mut found: BTreeMap<Limiter, &str> = BTreeMap::new();
     for line in maps.lines() {
         let Some(path) = line.find('/').and_then(|at| line.get(at..)) else { continue };
         let file = path.strip_suffix(" (deleted)").unwrap_or(path);
         let name = file.rsplit('/').next().unwrap_or_default();
-        uses_gpu |= ["libcuda.so", "libnvidia-ml.so"].iter().any(|start| name.starts_with(start));
+        has_cuda |= name.starts_with("libcuda.so");
+        has_nvml |= name.starts_with("libnvidia-ml.so");
         let named = match name {
             _ if name.starts_with("libdivvy") => Limiter::Divvy,
             _ if name.starts_with("libvgpu.so") => Limiter::Hami,
@@ -117,11 +132,17 @@ fn judge(directory: &Path, pid: u32, maps: &[u8]) -> Option<GpuProcess> {
         };
         found.entry(limiter).or_insert(path);
     }
-    if !uses_gpu {
+    if !has_cuda && !has_nvml {
         return None;
     }
     let (limiter, path) =
         found.first_key_value().map_or((Limiter::None, None), |(l, p)| (*l, Some(*p)));
+    let limiter = match limiter {
+        Limiter::Divvy if path.is_some_and(|path| is_limited(directory, path)) => limiter,
+        Limiter::Divvy | Limiter::None if !has_cuda => Limiter::Unneeded,
+        Limiter::Divvy => Limiter::Unlimited,
+        _ => limiter,
+    };
     let comm = fs::read(directory.join("comm")).unwrap_or_default();
     Some(GpuProcess {
         pid,
@@ -130,6 +151,33 @@ fn judge(directory: &Path, pid: u32, maps: &[u8]) -> Option<GpuProcess> {
         replaced: path.is_some_and(|path| path.ends_with(" (deleted)")),
         library: path.map(str::to_owned),
     })
+}
+
+/// Whether a limit holds in the process that has Divvy's library as `library`: in its variables, or in its tenant's files. What
+/// cannot be read is taken for one: the library itself refuses memory then.
+fn is_limited(directory: &Path, library: &str) -> bool {
+    // By that name each process has a tenant of its own.
+    let name = library.strip_suffix(" (deleted)").unwrap_or(library);
+    let Ok(text) = fs::read(directory.join("environ")) else { return true };
+    let pairs = text.split(|byte| *byte == 0).filter_map(|pair| {
+        let at = pair.iter().position(|byte| *byte == b'=')?;
+        let text = |bytes: &[u8]| OsStr::from_bytes(bytes).to_owned();
+        Some((text(&pair[..at]), text(&pair[at + 1..])))
+    });
+    let variables = environment::variables(pairs);
+    let root = directory.join("root");
+    let mounted = Some(MOUNTED).filter(|path| root.join(&path[1..]).exists());
+    let named = environment::tenant_of(&variables, TENANT).or(mounted);
+    if let Some(tenant) = named {
+        let files = ledger::read_foreign(&root.join(tenant.trim_start_matches('/')));
+        return files
+            .map_or(true, |tenant| !tenant.memory.is_empty() || !tenant.compute.is_empty());
+    }
+    let (memory, share) = environment::rules(&variables);
+    !memory.is_empty()
+        || !share.rules().is_empty()
+        || !environment::asked(&variables).iter().all(|asked| asked.starts_with(PEER_TENANT))
+        || name.ends_with("/libnvshare.so")
 }
 
 /// Whether the file of a line of a process's maps is Divvy's; `None` where only its name is known.
@@ -146,7 +194,8 @@ fn is_ours(directory: &Path, line: &str, file: &str, is_there: bool) -> Option<b
 
 impl Limited {
     fn is_all_ours(&self) -> bool {
-        let is_ours = |process: &GpuProcess| process.limiter == Limiter::Divvy;
+        let is_ours =
+            |process: &GpuProcess| matches!(process.limiter, Limiter::Divvy | Limiter::Unneeded);
         self.unreadable.is_empty() && self.processes.iter().all(is_ours)
     }
 
@@ -157,9 +206,10 @@ impl Limited {
             let by = process.limiter.words().to_owned();
             table.row([process.pid.to_string(), process.comm.clone(), by, library]);
         }
-        let ours = self.processes.iter().filter(|p| p.limiter == Limiter::Divvy).count();
-        let mut text = match self.processes.len() {
-            0 => "No process uses a GPU's library.\n".to_owned(),
+        let count = |limiter| self.processes.iter().filter(|p| p.limiter == limiter).count();
+        let ours = count(Limiter::Divvy);
+        let mut text = match self.processes.len() - count(Limiter::Unneeded) {
+            0 if self.processes.is_empty() => "No process uses a GPU's library.\n".to_owned(),
             all => format!(
                 "{table}\n{ours} of {all} processes that use a GPU's library run under Divvy.\n"
             ),
@@ -188,6 +238,7 @@ impl Limited {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
     use std::path::PathBuf;
 
     use super::*;
@@ -198,8 +249,9 @@ mod tests {
     struct Proc(PathBuf);
 
     impl Proc {
-        fn new() -> Self {
-            let path = std::env::temp_dir().join(format!("divvy-hami-{}", std::process::id()));
+        fn new(name: &str) -> Self {
+            let path =
+                std::env::temp_dir().join(format!("divvy-hami-{name}-{}", std::process::id()));
             let _ = fs::remove_dir_all(&path);
             fs::create_dir_all(path.join("self")).unwrap();
             Self(path)
@@ -216,6 +268,7 @@ mod tests {
             fs::write(directory.join("maps"), format!("{maps}7fff-8000 rw-p 0 00:00 0 [stack]\n"))
                 .unwrap();
             fs::write(directory.join("comm"), format!("p{pid}\n")).unwrap();
+            fs::write(directory.join("environ"), "DIVVY_MEMORY=1GiB\0").unwrap();
             directory
         }
     }
@@ -227,8 +280,55 @@ mod tests {
     }
 
     #[test]
+    fn a_process_is_limited_by_what_holds_in_it() {
+        let proc = Proc::new("held");
+        let ours = "/opt/libdivvy.so";
+        let process = |pid, mapped: &[&str], environ: &str| {
+            fs::write(proc.process(pid, mapped).join("environ"), environ).unwrap();
+        };
+        process(1, &[ours, CUDA], "HOME=/\0CUDA_DEVICE_MEMORY_SHARED_CACHE=/tmp/x.cache\0");
+        process(2, &[ours, CUDA], "CUDA_DEVICE_MEMORY_LIMIT_0=100m\0");
+        process(3, &[ours, CUDA], "CUDA_DEVICE_SM_LIMIT=30\0");
+        process(4, &[ours, "/x/libnvidia-ml.so.1"], "HOME=/\0");
+        process(5, &["/x/libnvidia-ml.so.1"], "HOME=/\0");
+        process(6, &["/usr/local/vgpu/libvgpu.so", "/x/libnvidia-ml.so.1"], "");
+        for pid in [7, 8] {
+            process(pid, &[ours, CUDA], "DIVVY_TENANT=/t\0");
+            let tenant = proc.0.join(pid.to_string()).join("root/t");
+            fs::create_dir_all(&tenant).unwrap();
+            fs::set_permissions(&tenant, fs::Permissions::from_mode(0o700)).unwrap();
+            let mut config = divvy_abi::config::Config::default();
+            if pid == 8 {
+                config.rules[0] = divvy_policy::limit::parse_rule("1GiB").unwrap();
+                config.rule_count = 1;
+            }
+            ledger::write_config(&tenant, &config).unwrap();
+        }
+        let limited = look(&proc.0).unwrap();
+        let by: Vec<_> = limited.processes.iter().map(|p| (p.pid, p.limiter)).collect();
+        let expected = [
+            (1, Limiter::Unlimited),
+            (2, Limiter::Divvy),
+            (3, Limiter::Divvy),
+            (4, Limiter::Unneeded),
+            (5, Limiter::Unneeded),
+            (6, Limiter::Hami),
+            (7, Limiter::Unlimited),
+            (8, Limiter::Divvy),
+        ];
+        assert_eq!(by, expected);
+        assert!(limited.text().contains("3 of 6 processes"), "{}", limited.text());
+        let only = |limiter| Limited {
+            processes: limited.processes.iter().filter(|p| p.limiter == limiter).cloned().collect(),
+            unreadable: Vec::new(),
+        };
+        assert!(only(Limiter::Unneeded).is_all_ours() && only(Limiter::Divvy).is_all_ours());
+        assert!(!only(Limiter::Unlimited).is_all_ours());
+    }
+
+    #[test]
     fn each_process_is_under_the_library_that_its_file_is() {
-        let proc = Proc::new();
+        let proc = Proc::new("library");
         let vgpu = "/usr/local/vgpu/libvgpu.so";
         proc.process(1, &["/bin/sh"]);
         proc.process(2, &["/opt/divvy/lib/divvy/libdivvy-0.1.0-5f.so", CUDA]);

@@ -11,12 +11,15 @@ mod driver;
 mod environment;
 mod finding;
 mod hami;
+mod limits;
 mod oversubscribe;
+mod preload;
 mod probe;
+mod program;
+mod script;
 mod system;
 
 use std::ffi::OsString;
-use std::path::Path;
 
 use anyhow::Result;
 
@@ -25,9 +28,8 @@ use driver::DriverParts;
 use finding::{Finding, Level};
 use oversubscribe::Oversubscription;
 
-use crate::commands::run;
-use crate::machine::elf;
 use crate::output::options::Meaning;
+#[cfg(test)]
 use crate::output::reason::Reason;
 use crate::output::table::TextTable;
 use crate::output::{exit_codes, json, out};
@@ -82,10 +84,14 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
     let (found, oversubscription) = oversubscribe::look();
     findings.extend(found);
     findings.extend(system::look());
-    findings.extend(environment::look(std::env::vars_os()));
+    let variables = environment::variables(std::env::vars_os());
+    let (preloaded, found) = preload::look(&variables);
+    findings.extend(found);
+    findings.extend(environment::look(&variables));
+    findings.extend(limits::look(&variables));
     let (found, defaults) = defaults::look();
     findings.extend(found);
-    findings.extend(args.program.first().map(|program| program_finding(program)));
+    findings.extend(program::look(&args.program, preloaded));
     let worst = findings.iter().map(|finding| finding.level).max();
     let report = Report {
         version: env!("CARGO_PKG_VERSION"),
@@ -100,50 +106,6 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
         out::text(&render(&report))?;
     }
     Ok(if worst == Some(Level::Bad) { exit_codes::NOT_AS_EXPECTED } else { 0 })
-}
-
-fn program_finding(program: &std::ffi::OsStr) -> Finding {
-    let name = program.to_string_lossy().into_owned();
-    let Some(path) = run::find(program).filter(|path| path.is_file()) else {
-        let fix = "write its path, or put its directory into PATH";
-        return Finding::bad(Reason::Program, format!("{name} was not found"), fix);
-    };
-    let (path, through) = match interpreter_of_script(&path) {
-        Some(interpreter) => (interpreter, format!(" (a script of {})", path.display())),
-        None => (path, String::new()),
-    };
-    let shown = format!("{}{through}", path.display());
-    match elf::read(&path) {
-        Err(error) => Finding::bad(
-            Reason::Program,
-            format!("{shown} cannot be judged: {error:#}"),
-            "name a program or a script that begins with #!",
-        ),
-        Ok(elf) => match elf.why_not_preloaded(&path) {
-            None => Finding::ok(Reason::Program, format!("{shown} can be limited")),
-            Some(reason) => Finding::bad(
-                reason,
-                format!("{shown} would not be limited: {}", reason.meaning()),
-                "run a dynamically linked glibc program of this machine without set-user-id",
-            ),
-        },
-    }
-}
-
-/// The interpreter a script's first line names; `env` is followed to the program it would start.
-fn interpreter_of_script(path: &Path) -> Option<std::path::PathBuf> {
-    use std::io::Read;
-    let mut head = Vec::new();
-    std::fs::File::open(path).ok()?.take(256).read_to_end(&mut head).ok()?;
-    let line = head.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
-    let line = String::from_utf8_lossy(line).into_owned();
-    let mut words = line.split_whitespace();
-    let first = words.next()?;
-    if first.ends_with("/env") {
-        let program = words.find(|word| !word.starts_with('-') && !word.contains('='))?;
-        return run::find(std::ffi::OsStr::new(program));
-    }
-    Some(first.into())
 }
 
 /// Verdict on a machine without a GPU.
@@ -231,18 +193,5 @@ One thing stands in the way; docs/reason-codes.md explains its code.
             assert!(text.contains(words) && !text.contains("Nothing stands"), "{text}");
             assert!(text.contains("divvy run --sim"), "{text}");
         }
-    }
-
-    #[test]
-    fn programs_are_judged_by_what_would_run() {
-        let finding = |name: &str| program_finding(std::ffi::OsStr::new(name));
-        assert_eq!(finding("sh").level, Level::Ok, "{:?}", finding("sh"));
-        assert_eq!(finding("/nonexistent").level, Level::Bad);
-        let script = std::env::temp_dir().join(format!("divvy-script-{}", std::process::id()));
-        std::fs::write(&script, "#!/usr/bin/env -S sh -e\n").unwrap();
-        let found = finding(script.to_str().unwrap());
-        assert_eq!(found.level, Level::Ok, "{found:?}");
-        assert!(found.found.contains("a script of"), "{found:?}");
-        std::fs::remove_file(&script).unwrap();
     }
 }

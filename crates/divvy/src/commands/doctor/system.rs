@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use super::finding::Finding;
-use crate::machine::install;
 use crate::output::reason::Reason;
 use crate::tenants::tenant_dir;
 
@@ -16,10 +15,6 @@ pub(super) fn look() -> Vec<Finding> {
         container(&read("/proc/1/cgroup"), &read("/proc/self/mountinfo")),
     ];
     findings.extend(sandbox(&read("/proc/version")));
-    findings.extend(preload(
-        &std::env::var("LD_PRELOAD").unwrap_or_default(),
-        &read("/etc/ld.so.preload"),
-    ));
     findings.extend(auditors(&std::env::var("LD_AUDIT").unwrap_or_default()));
     findings.push(mps());
     findings.extend(mig());
@@ -136,18 +131,6 @@ fn sandbox(version: &str) -> Option<Finding> {
     })
 }
 
-/// Whether a preloaded path belongs to another project that hooks the driver.
-fn other_sharer(path: &str) -> Option<&'static str> {
-    let name = Path::new(path).file_name()?.to_str()?;
-    match name {
-        "libvgpu.so" => Some("HAMi-core"),
-        "libnvshare.so" => Some("nvshare"),
-        "libgemhook.so.1" | "libgemhook.so" => Some("Gemini"),
-        "libcuda-control.so" => Some("vcuda"),
-        _ => None,
-    }
-}
-
 /// The loader gives each of its auditors a namespace of its own, without what is preloaded.
 fn auditors(variable: &str) -> Option<Finding> {
     (!variable.is_empty()).then(|| {
@@ -156,39 +139,6 @@ fn auditors(variable: &str) -> Option<Finding> {
             format!("LD_AUDIT={variable}: what auditors themselves ask of a driver is not limited"),
         )
     })
-}
-
-fn preload(variable: &str, file: &str) -> Vec<Finding> {
-    let ours = install::library().ok();
-    let mut findings = Vec::new();
-    let mut seen = 0;
-    for (place, entry) in install::preload_entries(variable, file) {
-        seen += 1;
-        let path = Path::new(entry);
-        if path.is_absolute() && !path.exists() {
-            findings.push(Finding::bad(
-                Reason::Preload,
-                format!("{place} names {entry}, which does not exist; programs run without it"),
-                "correct the path",
-            ));
-        } else if path.canonicalize().ok() == ours && ours.is_some() {
-            findings.push(Finding::ok(Reason::Preload, format!("{place} has {entry}")));
-        } else if let Some(project) =
-            other_sharer(entry).filter(|_| install::is_ours(path) != Some(true))
-        {
-            findings.push(Finding::bad(
-                Reason::OtherSharer,
-                format!("{place} has {entry} of {project}; two libraries would answer each call"),
-                format!("take it out of {place}, or replace the file by libdivvy.so"),
-            ));
-        } else {
-            findings.push(Finding::note(Reason::Preload, format!("{place} also has {entry}")));
-        }
-    }
-    if seen == 0 {
-        findings.push(Finding::ok(Reason::Preload, "nothing else is preloaded"));
-    }
-    findings
 }
 
 /// The directory of an MPS daemon that programs started here would use.
@@ -248,20 +198,6 @@ mod tests {
         assert_eq!(kind("/dev/shm/x").as_deref(), Some("tmpfs"));
         assert_eq!(kind("/dev/shmx").as_deref(), Some("devtmpfs"));
         assert_eq!(kind("/tmp").as_deref(), Some("ext4"));
-    }
-
-    #[test]
-    fn preloaded_strangers_are_named() {
-        let level = |variable: &str, code| {
-            preload(variable, "").iter().find(|f| f.code == code).map(|f| f.level)
-        };
-        assert_eq!(level("", Reason::Preload), Some(Level::Ok));
-        assert_eq!(level("/nonexistent/x.so", Reason::Preload), Some(Level::Bad));
-        assert_eq!(level("libnvshare.so", Reason::OtherSharer), Some(Level::Bad));
-        assert_eq!(level("libm.so.6", Reason::Preload), Some(Level::Note));
-        let from_file = preload("", "# comment\n/nonexistent/y.so\n");
-        assert_eq!(from_file.len(), 1);
-        assert!(from_file[0].found.contains("/etc/ld.so.preload"));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::*;
 use crate::golden;
 
 fn findings(pairs: &[(&str, &str)]) -> Vec<Finding> {
-    look(pairs.iter().map(|(name, value)| (name.into(), value.into())))
+    look(&variables(pairs.iter().map(|(name, value)| (name.into(), value.into()))))
 }
 
 fn look_at(pairs: &[(&str, &str)]) -> Vec<(Reason, Level)> {
@@ -162,6 +162,9 @@ fn a_tenant_that_cannot_be_used_is_bad() {
         look_at(&[("CUDA_DEVICE_MEMORY_SHARED_CACHE", "/tmp/x.cache")]).last(),
         Some(&(Reason::Tenant, Level::Ok))
     );
+    for empty in ["DIVVY_TENANT", "CUDA_DEVICE_MEMORY_SHARED_CACHE"] {
+        assert_eq!(look_at(&[(empty, "")]), look_at(&[]), "{empty} names no tenant");
+    }
 }
 
 /// The tables of docs/guide/environment.md. `DIVVY_GOLDEN=write` writes them again.
