@@ -98,7 +98,7 @@ fn hamis_variables_mean_the_machines_devices() {
 
 #[test]
 fn options_mean_the_machines_devices() {
-    let machine = machine().native().apart();
+    let machine = machine().native();
     let run = |scenario: &str| {
         let mut command = machine.divvy(&["run", "--no-daemon", "--memory", RULES, "--"]);
         command.arg(client("numbered")).arg(scenario);
@@ -109,7 +109,7 @@ fn options_mean_the_machines_devices() {
 
 #[test]
 fn a_change_means_the_machines_devices() {
-    let machine = machine().native().apart();
+    let machine = machine().native();
     let script = format!(
         "divvy set t --memory 2=3GiB >&2 && divvy set t --memory 1=2GiB,0=1GiB >&2 && \
          for v in 0 1,2 GPU-0a; do CUDA_VISIBLE_DEVICES=$v {} without_nvml; done",
@@ -197,7 +197,7 @@ fn caps_mean_the_machines_devices() {
     holds(paces(command.env("DIVVY_COMPUTE_2", "10%").env("CUDA_VISIBLE_DEVICES", "1,0")), 2);
     let mut command = machine.scenario("numbered", "pace");
     holds(paces(command.env("CUDA_DEVICE_SM_LIMIT_0", "10")), 0);
-    let native = machine.native().apart();
+    let native = machine.native();
     let mut command = native.divvy(&["run", "--no-daemon", "--compute", "1=10%", "--"]);
     command.arg(client("numbered")).arg("pace");
     holds(paces(command.env("CUDA_VISIBLE_DEVICES", "0,1")), 1);
