@@ -304,26 +304,41 @@ static void refused_blocks_leave_nothing(void)
     CHECK(ready());
 }
 
-/* A block that is freed while a stream captures is charged until its memory goes back. */
-static void freed_beside_a_capture_stays_charged(void)
+/* Blocks that are freed while streams always capture, in any mode, go at once, behind the work that uses them, and the
+ * captures are whole. */
+static void freed_beside_captures_goes(void)
 {
     CUdeviceptr block;
-    CUstream stream;
+    CUstream streams[2], works;
     CUgraph graph;
-    int rounds = 0;
+    CUdeviceptr kept;
+    unsigned long long ns = 20000000;
+    void *arguments[] = {&ns};
     start();
-    OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    CUfunction spin = obtain(PTX_HEAD PTX_SPIN, "spin_ns");
+    for (int index = 0; index < 2; index++)
+        OK(cuStreamCreate(&streams[index], CU_STREAM_NON_BLOCKING));
+    OK(cuStreamCreate(&works, CU_STREAM_NON_BLOCKING));
+    OK(cuMemAlloc(&kept, MIB));
     size_t before = used();
-    OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
-    while (rounds < 40 && cuMemAlloc(&block, 200 * MIB) == CUDA_SUCCESS) {
+    OK(cuStreamBeginCapture(streams[0], CU_STREAM_CAPTURE_MODE_RELAXED));
+    for (int round = 0; round < 12; round++) {
+        int now = round % 2;
+        OK(cuStreamBeginCapture(streams[1 - now], CU_STREAM_CAPTURE_MODE_RELAXED));
+        OK(cuMemAlloc(&block, 1000 * MIB));
+        OK(cuLaunchKernel(spin, 1, 1, 1, 1, 1, 1, 0, works, arguments, NULL));
+        OK(cuMemsetD8Async(kept, 1, MIB, streams[now]));
         OK(cuMemFree(block));
+        EQUAL(used(), before);
         IS(cuMemFree(block), CUDA_ERROR_INVALID_VALUE);
-        rounds++;
+        CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+        OK(cuThreadExchangeStreamCaptureMode(&mode));
+        OK(cuStreamQuery(works));
+        OK(cuThreadExchangeStreamCaptureMode(&mode));
+        OK(cuStreamEndCapture(streams[now], &graph));
+        OK(cuGraphDestroy(graph));
     }
-    CHECK(rounds >= 1 && rounds < 40);
-    OK(cuStreamEndCapture(stream, &graph));
-    OK(cuMemAlloc(&block, 200 * MIB));
-    OK(cuMemFree(block));
+    OK(cuStreamEndCapture(streams[0], &graph));
     EQUAL(used(), before);
 }
 
@@ -522,7 +537,7 @@ int main(int count, char **arguments)
         {"a_child_has_none", a_child_has_none},
         {"refused_blocks_leave_nothing", refused_blocks_leave_nothing},
         {"peers_reach_it", peers_reach_it},
-        {"freed_beside_a_capture_stays_charged", freed_beside_a_capture_stays_charged},
+        {"freed_beside_captures_goes", freed_beside_captures_goes},
         {"a_capture_begins_beside_a_free", a_capture_begins_beside_a_free},
         {"work_of_another_device_is_waited_for", work_of_another_device_is_waited_for},
         {"work_of_a_green_context_is_waited_for", work_of_a_green_context_is_waited_for},

@@ -182,8 +182,11 @@ fn refused_blocks_leave_nothing() {
 }
 
 #[test]
-fn freed_beside_a_capture_stays_charged() {
-    machine().limited(2 * GIB).plays("leave", "freed_beside_a_capture_stays_charged");
+fn freed_beside_captures_goes() {
+    for mode in ["fast", "calibrated"] {
+        let machine = machine().limited(2 * GIB).with("SIMGPU_MODE", mode);
+        machine.plays("leave", "freed_beside_captures_goes");
+    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use divvy_policy::answer;
 
 use super::context::here;
 use super::place::{Next, at};
-use super::{block, left_out, unused};
+use super::{left_out, unused};
 use crate::sys::driver::SUCCESS;
 use crate::sys::{Out, Settable, driver};
 
@@ -64,7 +64,6 @@ fn story() -> Option<answer::Memory> {
     let Next::Count(place) = here() else { return None };
     let device = place.device;
     device.limit_bytes()?;
-    block::free_all_put_off();
     unused::settle_all(device);
     left_out::sweep();
     let (free_bytes, total_bytes) = driver::mem_info().ok()?;

@@ -8,8 +8,8 @@
 //! the driver, gives back, and puts the entry back if the driver refused: in another order a
 //! neighbour's new block at the same address could be forgotten.
 
-use core::sync::atomic::Ordering::{Relaxed, SeqCst};
-use core::sync::atomic::{AtomicBool, AtomicU64};
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::Relaxed;
 
 use divvy_abi::usage::MemoryKind;
 use divvy_driver_api::types::CUresult;
@@ -32,10 +32,6 @@ use crate::tenant::device::{Device, Reservation};
 
 /// Blocks by address.
 static BLOCKS: Map = Map::new(0);
-
-/// Blocks that were freed while a stream captured, by address; they stay charged until they go.
-static PUT_OFF: Map = Map::new(33);
-static ANY_PUT_OFF: AtomicBool = AtomicBool::new(false);
 
 /// Granules occupied by packed blocks: number → how many occupy it.
 static GRANULES: Map = Map::new(1);
@@ -104,9 +100,6 @@ pub(crate) fn allocate(
             Ok(_) => SUCCESS,
             Err(code) => code,
         };
-    }
-    if ANY_PUT_OFF.load(Relaxed) {
-        free_put_off();
     }
     if charge::is_small(bytes) && kind == MemoryKind::Block {
         return allocate_packed(place, call);
@@ -268,15 +261,7 @@ pub(crate) fn free(address: u64, call: impl FnOnce() -> CUresult) -> CUresult {
         return result;
     };
     let entry = MemoryRecord::unpack(words);
-    let result = if backed::holds(address) {
-        match free_backed(address, entry) {
-            Freed::Now => SUCCESS,
-            Freed::Later => return SUCCESS,
-            Freed::Refused(code) => code,
-        }
-    } else {
-        call()
-    };
+    let result = if backed::holds(address) { free_backed(address, entry) } else { call() };
     if result == SUCCESS {
         release(address, entry);
     } else {
@@ -286,79 +271,24 @@ pub(crate) fn free(address: u64, call: impl FnOnce() -> CUresult) -> CUresult {
     result
 }
 
-/// Outcome of a free.
-enum Freed {
-    Now,
-    /// It is put off, and charged until then.
-    Later,
-    Refused(CUresult),
+/// Waits until all work of a context has ended, whether or not a stream captures.
+pub(super) fn await_work(context: u64) -> Result<(), CUresult> {
+    work::await_work(driver::context_at(context), GATES.undisturbed())
 }
 
-/// Frees a block whose memory may leave, once the work of its context has ended; while a stream captures it is put off, and
-/// stays charged.
+/// Frees a block whose memory may leave, once the work of its context has ended.
 #[cold]
 #[inline(never)]
-fn free_backed(address: u64, entry: MemoryRecord) -> Freed {
+fn free_backed(address: u64, entry: MemoryRecord) -> CUresult {
     let _inside = state::enter();
-    let Some(held) = GATES.undisturbed() else {
-        let is_put_off = PUT_OFF.insert(address, entry.pack()).is_ok();
-        ANY_PUT_OFF.store(true, SeqCst);
-        return if is_put_off { Freed::Later } else { Freed::Refused(OUT_OF_MEMORY) };
-    };
-    beside_captures(|| match work::await_work(driver::context_at(entry.owner), held) {
+    beside_captures(|| match await_work(entry.owner) {
         // Of a process that ends nothing runs any more.
         Ok(()) | Err(CUresult::CUDA_ERROR_DEINITIALIZED) => {
             backed::free_unused(address, ContextLife::Lives);
-            Freed::Now
+            SUCCESS
         }
-        Err(code) => Freed::Refused(code),
+        Err(code) => code,
     })
-}
-
-/// Frees what was put off while a stream captured, where none does now: some blocks at a time, of one context.
-#[cold]
-#[inline(never)]
-fn free_put_off() {
-    let _inside = state::enter();
-    let Some(held) = GATES.undisturbed() else { return };
-    // Taken back before the look: who adds one meanwhile says so again.
-    ANY_PUT_OFF.store(false, SeqCst);
-    let (mut found, mut count, mut of) = ([0_u64; 64], 0_usize, None);
-    PUT_OFF.for_each(|address, [_, owner]| {
-        if *of.get_or_insert(owner) == owner
-            && let Some(place) = found.get_mut(count)
-        {
-            *place = address;
-            count = count.saturating_add(1);
-        }
-    });
-    let Some(owner) = of else { return };
-    ANY_PUT_OFF.store(true, SeqCst);
-    beside_captures(|| {
-        if work::await_work(driver::context_at(owner), held).is_ok() {
-            let forget = |address: &u64| forget_put_off(*address, ContextLife::Lives);
-            found.iter().take(count).for_each(forget);
-        }
-    });
-}
-
-/// The same for all of them, as far as no stream captures.
-pub(super) fn free_all_put_off() {
-    // Some at a time; other threads may put off more meanwhile.
-    for _ in 0..1024 {
-        if !ANY_PUT_OFF.load(Relaxed) || GATES.captures() {
-            return;
-        }
-        free_put_off();
-    }
-}
-
-/// Gives back a block whose free was put off; no work uses it any more.
-fn forget_put_off(address: u64, life: ContextLife) {
-    if let Some(words) = PUT_OFF.take(address) {
-        backed::free_unused(address, life);
-        release(address, MemoryRecord::unpack(words));
-    }
 }
 
 /// Record of the block at `address`.
@@ -461,18 +391,6 @@ pub(super) fn forget_context(context: u64, device: &'static Device) {
 fn forget_backed(context: u64) {
     if state::get().is_none() {
         return;
-    }
-    loop {
-        let mut put_off = None;
-        PUT_OFF.for_each(|address, [_, owner]| {
-            if owner == context {
-                put_off = Some(address);
-            }
-        });
-        match put_off {
-            Some(address) => forget_put_off(address, ContextLife::Gone),
-            None => break,
-        }
     }
     loop {
         // Some at a time: the driver is not called while the map is locked.

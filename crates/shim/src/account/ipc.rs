@@ -20,12 +20,12 @@ use super::charge::ask;
 use super::context::here;
 use super::entry::MemoryRecord;
 use super::place::{CallPlace, Next, at};
+use crate::gate::beside_captures;
 use crate::gate::submit::shared_event;
-use crate::gate::{GATES, beside_captures};
 use crate::handover::server;
 use crate::residence::backed::{self, Whole};
 use crate::residence::exports::{self, PassedHandle};
-use crate::residence::{imports, state, work};
+use crate::residence::{imports, state};
 use crate::sys::driver::SUCCESS;
 use crate::sys::map::Map;
 use crate::sys::{Out, driver};
@@ -210,13 +210,10 @@ fn open_passed(
 fn close_passed(address: u64) -> bool {
     let is_closed = imports::close(address);
     if is_closed {
-        // While a stream captures it stays mapped, for the next that is closed.
-        while let Some(held) = GATES.undisturbed()
-            && let Some(closing) = imports::take_closed(None)
-        {
+        while let Some(closing) = imports::take_closed(None) {
             beside_captures(|| {
                 // Of a context that is broken nothing runs any more.
-                let _ = work::await_work(driver::context_at(closing.context), held);
+                let _ = block::await_work(closing.context);
                 closing.unmap();
             });
         }

@@ -24,17 +24,19 @@ pub(crate) fn event_behind(context: CUcontext) -> Result<CUevent, CUresult> {
     }
 }
 
-/// Waits until all work of a context has ended. `held` keeps captures out, and is dropped as soon as they may begin.
+/// Waits until all work of a context has ended. `held` keeps captures out, and is dropped as soon as they may begin; `None`
+/// where one is under way, and the thread's mode is relaxed.
 ///
 /// # Errors
 /// The driver's, of that work.
-pub(crate) fn await_work<H>(context: CUcontext, held: H) -> Result<(), CUresult> {
-    driver::within(context, || match event_behind(context) {
+pub(crate) fn await_work<H>(context: CUcontext, held: Option<H>) -> Result<(), CUresult> {
+    driver::within(context, || match held.as_ref().map(|_| event_behind(context)) {
+        None => driver::ctx_wait_beside_captures(),
         // Drivers before 12.5. A later one (580) that synchronises a context while other threads destroy pools never
         // returns, as measured without this library.
-        Err(CUresult::CUDA_ERROR_NOT_FOUND) => driver::ctx_wait(),
-        Err(code) => Err(code),
-        Ok(event) => {
+        Some(Err(CUresult::CUDA_ERROR_NOT_FOUND)) => driver::ctx_wait(),
+        Some(Err(code)) => Err(code),
+        Some(Ok(event)) => {
             drop(held);
             let waited = driver::event_wait(event);
             let _ = driver::event_destroy(event);

@@ -17,7 +17,7 @@ use super::host_memory::{HostMemory, host_mapping};
 use super::machine::Purpose;
 use super::space::{Kind, Range, Space};
 use super::state::{Begun, begin, begin_free, begin_old, current, driver, is_null};
-use super::worker::drain_context;
+use super::worker::drain_with_greens;
 use crate::sys::driver::{Address, Answer, Out};
 use crate::sys::driver_untyped::Untyped;
 
@@ -128,11 +128,10 @@ fn free(at: u64) -> Answer {
         return Err(INVALID_VALUE);
     }
     refuse_unsafe(&mut state)?;
-    drop(state);
-    // The driver frees nothing that queued work may touch.
+    // The driver frees nothing that queued work may touch, of green contexts too.
     let is_pooled = matches!(kind, Kind::Pool | Kind::Graph);
     let own = if is_pooled { current().unwrap_or(0) } else { context };
-    drain_context(driver, own);
+    drain_with_greens(driver, state, own);
     let mut state = driver.lock();
     if is_pooled {
         match kind {
@@ -284,8 +283,7 @@ pub fn cuMemFreeHost(_: Call, at: Address) -> Answer {
     }
     let found = state.space.at(at.0 as u64).filter(|range| range.kind == Kind::Host);
     let context = found.ok_or(INVALID_VALUE)?.context;
-    drop(state);
-    drain_context(driver, context);
+    drain_with_greens(driver, state, context);
     driver.lock().space.remove(at.0 as u64).map(|_| ())
 }
 

@@ -180,6 +180,20 @@ pub(crate) fn drain_context(driver: &'static DriverState, key: u64) {
     }
 }
 
+/// Waits for everything submitted to a context, and with the primary one to the green ones of its device.
+pub(crate) fn drain_with_greens(
+    driver: &'static DriverState,
+    state: MutexGuard<'static, State>,
+    key: u64,
+) {
+    let is_primary = state.devices.iter().position(|device| device.primary == key);
+    let of_device = |green: &&Green| usize::try_from(green.device).ok() == is_primary;
+    let greens = state.greens.iter().map(|(_, green)| green).filter(of_device);
+    let all: Vec<u64> = greens.map(|green| green.context).chain([key]).collect();
+    drop(state);
+    all.into_iter().for_each(|key| drain_context(driver, key));
+}
+
 /// Waits for a context's work and returns its sticky error; unused pool memory goes back. With the primary context the green
 /// ones of its device are waited for.
 pub(crate) fn synchronize_context(
@@ -187,12 +201,7 @@ pub(crate) fn synchronize_context(
     state: MutexGuard<'static, State>,
     key: u64,
 ) -> Answer {
-    let is_primary = state.devices.iter().position(|device| device.primary == key);
-    let of_device = |green: &&Green| usize::try_from(green.device).ok() == is_primary;
-    let greens = state.greens.iter().map(|(_, green)| green).filter(of_device);
-    let all: Vec<u64> = greens.map(|green| green.context).chain([key]).collect();
-    drop(state);
-    all.into_iter().for_each(|key| drain_context(driver, key));
+    drain_with_greens(driver, state, key);
     let mut state = driver.lock();
     super::pool::release_unused(&mut state);
     state.context(key).map(|_| ())
