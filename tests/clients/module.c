@@ -321,6 +321,158 @@ static void kernel_of_before_a_context_that_does_not_fit(void)
     IS(cuCtxCreate(&context, 0, device), CUDA_ERROR_OUT_OF_MEMORY);
 }
 
+static CUlibrary library_of(const void *image)
+{
+    CUlibrary library;
+    OK(cuLibraryLoadData(&library, image, NULL, NULL, 0, NULL, NULL, 0));
+    return library;
+}
+
+/* Whichever road leads to a library's variable, it is charged once, and goes with the library. */
+static void library_variable_is_charged_once_of(const void *image, size_t at_load)
+{
+    CUdeviceptr global;
+    CUmodule module, other;
+    CUkernel kernel;
+    CUfunction function;
+    size_t bytes;
+    size_t before = used();
+    CUlibrary library = library_of(image);
+    EQUAL(used() - before, at_load);
+    OK(cuLibraryGetModule(&module, library));
+    EQUAL(used() - before, at_load);
+    OK(cuModuleGetGlobal(&global, &bytes, module, "big"));
+    EQUAL(used() - before, 64 * MIB);
+    OK(cuLibraryGetGlobal(&global, &bytes, library, "big"));
+    OK(cuLibraryGetKernel(&kernel, library, "empty"));
+    OK(cuKernelGetFunction(&function, kernel));
+    OK(cuFuncGetModule(&other, function));
+    OK(cuModuleGetGlobal(&global, &bytes, other, "big"));
+    EQUAL(used() - before, 64 * MIB);
+    OK(cuLibraryUnload(library));
+    EQUAL(used(), before);
+    /* Its module by the kernel's function alone. */
+    library = library_of(image);
+    OK(cuLibraryGetKernel(&kernel, library, "empty"));
+    OK(cuKernelGetFunction(&function, kernel));
+    OK(cuFuncGetModule(&other, function));
+    OK(cuModuleGetGlobal(&global, &bytes, other, "big"));
+    EQUAL(used() - before, 64 * MIB);
+    OK(cuLibraryUnload(library));
+    EQUAL(used(), before);
+}
+
+static void library_variable_is_charged_once(void)
+{
+    start();
+    library_variable_is_charged_once_of(WITH_GLOBAL, 64 * MIB);
+}
+
+static void packed_library_variable_is_charged_once(void)
+{
+    start();
+    library_variable_is_charged_once_of(packed(WITH_GLOBAL), 0);
+}
+
+static CUresult launch_alone(void *function)
+{
+    CUresult code =
+        cuLaunchKernel((CUfunction)function, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL);
+    return code == CUDA_SUCCESS ? cuCtxSynchronize() : code;
+}
+
+/* A context that uses a library has globals of its own, by whichever call it uses it first. */
+static void library_in_each_context(void)
+{
+    static const char MANAGED[] = PTX_HEAD PTX_EMPTY
+        ".visible .global .attribute(.managed) .align 16 .b8 big[67108864];\n";
+    CUcontext primary;
+    start();
+    OK(cuCtxGetCurrent(&primary));
+    for (int way = 0; way < 6; way++) {
+        CUlibrary library;
+        CUmodule module;
+        CUkernel kernel, all[1];
+        CUfunction function;
+        CUdeviceptr global;
+        size_t bytes, before = used();
+        library = library_of(way == 5 ? MANAGED : WITH_GLOBAL);
+        OK(cuLibraryGetKernel(&kernel, library, "empty"));
+        OK(launch_alone(kernel));
+        EQUAL(used() - before, 64 * MIB);
+        CUcontext other = another_context();
+        size_t two = used();
+        switch (way) {
+        case 0: OK(cuLibraryGetModule(&module, library)); break;
+        case 1: OK(cuLibraryGetGlobal(&global, &bytes, library, "big")); break;
+        case 2: OK(cuKernelGetFunction(&function, kernel)); break;
+        case 3: OK(launch_alone(kernel)); break;
+        case 4: OK(cuLibraryEnumerateKernels(all, 1, library)); break;
+        case 5: OK(cuLibraryGetManaged(&global, &bytes, library, "big")); break;
+        }
+        EQUAL(used() - two, 64 * MIB);
+        OK(launch_alone(kernel));
+        EQUAL(used() - two, 64 * MIB);
+        if (way % 2 == 0) {
+            OK(cuCtxDestroy(other));
+            OK(cuCtxSetCurrent(primary));
+            EQUAL(used() - before, 64 * MIB);
+            OK(cuLibraryUnload(library));
+        } else {
+            OK(cuLibraryUnload(library));
+            OK(cuCtxDestroy(other));
+            OK(cuCtxSetCurrent(primary));
+        }
+        EQUAL(used(), before);
+    }
+}
+
+/* A library outlives the context in which it was loaded, and is charged where it is used then. */
+static void library_outlives_its_context(void)
+{
+    CUcontext primary;
+    CUmodule module;
+    start();
+    OK(cuCtxGetCurrent(&primary));
+    size_t before = used();
+    CUcontext other = another_context();
+    CUlibrary library = library_of(WITH_GLOBAL);
+    OK(cuLibraryGetModule(&module, library));
+    OK(cuCtxDestroy(other));
+    OK(cuCtxSetCurrent(primary));
+    EQUAL(used(), before);
+    TAKES(64 * MIB, cuLibraryGetModule(&module, library));
+    TAKES(0, cuLibraryGetModule(&module, library));
+    GIVES(64 * MIB, cuLibraryUnload(library));
+    EQUAL(used(), before);
+}
+
+/* One loaded before there is a context is charged, once, and so is a module's variable that ends with its context. */
+static void library_of_before_the_context(void)
+{
+    CUmodule module;
+    CUdeviceptr global;
+    size_t bytes;
+    OK(cuInit(0));
+    CUlibrary library = library_of(WITH_GLOBAL);
+    start();
+    size_t with = used();
+    TAKES(0, cuLibraryGetModule(&module, library));
+    OK(cuLibraryUnload(library));
+    EQUAL(with - used(), 64 * MIB);
+    size_t before = used();
+    CUcontext primary;
+    OK(cuCtxGetCurrent(&primary));
+    for (int round = 0; round < 3; round++) {
+        CUcontext other = another_context();
+        OK(cuModuleLoadData(&module, packed(WITH_GLOBAL)));
+        TAKES(64 * MIB, cuModuleGetGlobal(&global, &bytes, module, "big"));
+        OK(cuCtxDestroy(other));
+        OK(cuCtxSetCurrent(primary));
+        EQUAL(used(), before);
+    }
+}
+
 int main(int count, char **arguments)
 {
     static const struct scenario scenarios[] = {
@@ -343,6 +495,11 @@ int main(int count, char **arguments)
         {"kernel_by_its_handle_in_another_context", kernel_by_its_handle_in_another_context},
         {"kernel_of_before_a_context_that_does_not_fit",
          kernel_of_before_a_context_that_does_not_fit},
+        {"library_variable_is_charged_once", library_variable_is_charged_once},
+        {"packed_library_variable_is_charged_once", packed_library_variable_is_charged_once},
+        {"library_in_each_context", library_in_each_context},
+        {"library_outlives_its_context", library_outlives_its_context},
+        {"library_of_before_the_context", library_of_before_the_context},
         {NULL, NULL},
     };
     return play(scenarios, count, arguments);

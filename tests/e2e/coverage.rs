@@ -75,6 +75,7 @@ pub(crate) const COVERAGE: &[(&str, &str)] = &[
     ("cuLibraryEnumerateKernels", "modules::enumerated_kernels_are_charged"),
     ("cuLibraryGetGlobal", "modules::variables_of_a_packed_library_are_charged"),
     ("cuLibraryGetKernel", "modules::library_kernels_are_charged"),
+    ("cuLibraryGetManaged", "modules::library_in_each_context"),
     ("cuLibraryGetModule", "modules::library_used_on_a_second_device"),
     ("cuLibraryLoadData", "modules::library_globals_are_charged"),
     ("cuLibraryLoadFromFile", "modules::loaded_from_a_file_is_charged"),

@@ -20,6 +20,11 @@ scenarios! { "module", 6 * GIB;
     kernel_of_before_the_context_by_its_handle,
     kernel_by_its_handle_in_another_context,
     kernel_of_before_a_context_that_does_not_fit,
+    library_variable_is_charged_once,
+    packed_library_variable_is_charged_once,
+    library_in_each_context,
+    library_outlives_its_context,
+    library_of_before_the_context,
 }
 
 /// Under a driver that tells nothing of a kernel while there is no context.

@@ -329,7 +329,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
     Entry::new("cuLibraryGetGlobal", "cuLibraryGetGlobal", 12000, 12000, 13050, 0x01, true),
     Entry::new("cuLibraryGetKernel", "cuLibraryGetKernel", 12000, 12000, 13050, 0x01, true),
     Entry::new("cuLibraryGetKernelCount", "cuLibraryGetKernelCount", 12040, 12040, 13050, 0x00, true),
-    Entry::new("cuLibraryGetManaged", "cuLibraryGetManaged", 12000, 12000, 13050, 0x00, true),
+    Entry::new("cuLibraryGetManaged", "cuLibraryGetManaged", 12000, 12000, 13050, 0x01, true),
     Entry::new("cuLibraryGetModule", "cuLibraryGetModule", 12000, 12000, 13050, 0x01, true),
     Entry::new("cuLibraryGetUnifiedFunction", "cuLibraryGetUnifiedFunction", 12000, 12000, 13050, 0x00, true),
     Entry::new("cuLibraryLoadData", "cuLibraryLoadData", 12000, 12000, 13050, 0x01, true),

@@ -2,43 +2,40 @@
 //! are charged as the program asks for them.
 //!
 //! A library's variables take their memory at exactly this call, a module's took it at the load
-//! (measured). Variables of less than 1 MiB share granules and are left out.
+//! (measured). Variables of less than 1 MiB share granules and are left out. What is charged goes with the module, or
+//! with the library's copy in the context.
 
 use divvy_abi::usage::MemoryKind;
 use divvy_driver_api::types::CUresult;
 use divvy_policy::charge;
 
 use super::charge::ask;
-use super::context::here;
-use super::entry::MemoryRecord;
-use super::place::{Next, OUT_OF_MEMORY};
+use super::place::{CallPlace, OUT_OF_MEMORY};
 use crate::sys::driver::SUCCESS;
 use crate::sys::map::Map;
 
-/// Variables by address; the owner is the module or library.
+/// Variables that are charged, by address; the key of what holds the charge.
 static GLOBALS: Map = Map::new(21);
 
-/// A variable of `bytes` at `address` was found; the code to return.
-pub(super) fn found(owner: u64, address: u64, bytes: u64) -> CUresult {
+/// A variable of `bytes` at `address` was found: `keep` adds the bytes that it is charged to what is held by `key`. The code
+/// to return.
+pub(super) fn found(
+    key: u64,
+    place: CallPlace,
+    address: u64,
+    bytes: u64,
+    keep: impl FnOnce(u64),
+) -> CUresult {
     if charge::is_small(bytes) || GLOBALS.get(address).is_some() {
         return SUCCESS;
     }
-    let Next::Count(place) = here() else { return SUCCESS };
     let held = match ask(place.device, charge::whole_granules(bytes), MemoryKind::Module) {
         Ok(held) => held,
         Err(code) => return code,
     };
-    let entry = MemoryRecord {
-        bytes: charge::whole_granules(bytes),
-        kind: MemoryKind::Module,
-        ordinal: place.device.ordinal,
-        packed: false,
-        shared: false,
-        owner,
-    };
-    match GLOBALS.insert(address, entry.pack()) {
+    match GLOBALS.insert(address, [key, 0]) {
         Ok(None) => {
-            held.keep();
+            keep(held.keep());
             SUCCESS
         }
         // Another thread found it first.
@@ -50,16 +47,7 @@ pub(super) fn found(owner: u64, address: u64, bytes: u64) -> CUresult {
     }
 }
 
-/// A module or library was unloaded.
-pub(super) fn forget(owner: u64) {
-    loop {
-        let mut any = None;
-        GLOBALS.for_each(|address, words| {
-            if MemoryRecord::unpack(words).owner == owner {
-                any = Some(address);
-            }
-        });
-        let Some(words) = any.and_then(|address| GLOBALS.take(address)) else { return };
-        MemoryRecord::unpack(words).give_back();
-    }
+/// The charge held by `key` has gone.
+pub(super) fn forget(key: u64) {
+    GLOBALS.take_if(|_, [of, _]| of == key);
 }

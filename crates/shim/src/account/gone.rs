@@ -5,7 +5,7 @@
 use divvy_abi::usage::MemoryKind;
 
 use super::place::{Next, at};
-use super::{block, heap, holdings, ipc, stream};
+use super::{block, heap, holdings, ipc, module, stream};
 use crate::gate::capture;
 use crate::tenant::context::Record;
 
@@ -17,6 +17,7 @@ pub(super) fn forget(context: u64, record: Record) {
     if let Next::Count(device) = at(record.ordinal) {
         block::forget_context(context, device);
         holdings::forget_context(context, device);
+        module::forget_context(context);
         heap::forget_context(context, device);
         ipc::forget_context(context);
         stream::forget_context(context, device);

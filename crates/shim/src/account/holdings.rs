@@ -3,7 +3,7 @@
 //! A large one is charged by whole granules. Small ones share granules, wherever the driver puts
 //! them, so a context's small ones are charged by the whole granules of their sum. Destroying takes
 //! the entry out, calls the driver, gives back, and puts it back if the driver refused; a context's
-//! end gives everything of it back.
+//! end gives everything of it back. A library is kept by a key for each context ([`super::library`]).
 
 use divvy_abi::usage::MemoryKind;
 use divvy_driver_api::types::{
@@ -13,6 +13,7 @@ use divvy_policy::charge;
 
 use super::charge::{ask_quietly, refuse};
 use super::entry::MemoryRecord;
+use super::global;
 use super::place::{CallPlace, Next, OUT_OF_MEMORY};
 use crate::sys::driver::SUCCESS;
 use crate::sys::map::Map;
@@ -23,7 +24,7 @@ use crate::tenant::device::{Device, Reservation};
 pub(crate) static ARRAYS: Holdings = Holdings::new(11, 18, MemoryKind::Array);
 /// Modules.
 pub(crate) static MODULES: Holdings = Holdings::new(16, 23, MemoryKind::Module);
-/// Libraries, and their copies on further devices.
+/// Copies of libraries in contexts.
 pub(crate) static LIBRARIES: Holdings = Holdings::new(17, 24, MemoryKind::Module);
 /// Memory of other interfaces (Vulkan, OpenGL, Direct3D).
 pub(crate) static EXTERNAL: Holdings = Holdings::new(15, 22, MemoryKind::Imported);
@@ -98,6 +99,19 @@ impl Holdings {
         made: Out<'_, H>,
         call: impl FnOnce() -> CUresult,
     ) -> CUresult {
+        self.make_by(place, bytes, made, |handle, _| handle, call)
+    }
+
+    /// The same, kept by the key that `key` makes of the handle and the context.
+    #[inline]
+    pub(super) fn make_by<H: Handle>(
+        &self,
+        place: Next<CallPlace>,
+        bytes: u64,
+        made: Out<'_, H>,
+        key: impl FnOnce(u64, u64) -> u64,
+        call: impl FnOnce() -> CUresult,
+    ) -> CUresult {
         let pending = match place {
             Next::Count(_) | Next::Forward if bytes == 0 => None,
             Next::Count(place) => match self.ask(place, bytes) {
@@ -112,13 +126,34 @@ impl Holdings {
             return result;
         }
         let handle = made.get().map_or(0, Handle::address);
-        if pending.is_none_or(|pending| self.keep(pending, handle)) {
+        let kept = |pending: Pending| {
+            let key = key(handle, pending.place.context);
+            self.keep(pending, key)
+        };
+        if pending.is_none_or(kept) {
             return SUCCESS;
         }
         if let Some(handle) = made.get() {
             handle.destroy();
         }
         OUT_OF_MEMORY
+    }
+
+    /// Adds `bytes`, whole granules that are charged, to what is kept by `key`.
+    pub(super) fn grow(&self, key: u64, place: CallPlace, bytes: u64) {
+        let new = MemoryRecord {
+            bytes: 0,
+            kind: self.kind,
+            ordinal: place.device.ordinal,
+            packed: false,
+            shared: false,
+            owner: place.context,
+        };
+        // Without memory for it the charge stays until the process ends.
+        let _ = self.entries.update(key, |old| {
+            let entry = old.map_or(new, MemoryRecord::unpack);
+            Some(MemoryRecord { bytes: entry.bytes.saturating_add(bytes), ..entry }.pack())
+        });
     }
 
     /// Charges a copy of a thing elsewhere, under a key of its own.
@@ -193,6 +228,21 @@ impl Holdings {
     pub(super) fn drop_copy(&self, key: u64) {
         if let Some(words) = self.entries.take(key) {
             self.release(MemoryRecord::unpack(words));
+            global::forget(key);
+        }
+    }
+
+    /// Gives back what is kept by the keys that `is_its` takes, given the context as well.
+    pub(super) fn drop_all(&self, is_its: impl Fn(u64, u64) -> bool) {
+        loop {
+            let mut found = None;
+            self.entries.for_each(|key, [_, owner]| {
+                if is_its(key, owner) {
+                    found = Some(key);
+                }
+            });
+            let Some(key) = found else { return };
+            self.drop_copy(key);
         }
     }
 
@@ -204,11 +254,14 @@ impl Holdings {
     /// A context is gone, and with it all its things.
     pub(super) fn forget_context(&self, context: u64, device: &'static Device) {
         let mut bytes = 0_u64;
-        self.entries.take_if(|_, words| {
+        self.entries.take_if(|key, words| {
             let entry = MemoryRecord::unpack(words);
             let is_its = entry.owner == context && entry.ordinal == device.ordinal;
             if is_its && !entry.packed {
                 bytes = bytes.saturating_add(entry.bytes);
+            }
+            if is_its && entry.kind == MemoryKind::Module {
+                global::forget(key);
             }
             is_its
         });

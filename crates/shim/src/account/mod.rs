@@ -24,6 +24,7 @@ pub(crate) mod holdings;
 pub(crate) mod image;
 pub(crate) mod ipc;
 mod left_out;
+pub(crate) mod library;
 pub(crate) mod listing;
 mod lz4;
 mod marks;

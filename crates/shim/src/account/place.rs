@@ -21,6 +21,7 @@ pub(crate) struct CallPlace {
 }
 
 /// Next step of a hook.
+#[derive(Clone, Copy)]
 pub(crate) enum Next<T> {
     /// Count, with this.
     Count(T),

@@ -8,8 +8,8 @@ use divvy_driver_api::types::*;
 use divvy_policy::gate::Waited;
 
 use crate::account::{
-    allocation, answers, array, block, context, graph, holdings, image, ipc, listing, module,
-    multicast, nodes, own, pool, primary, stream, vmm,
+    allocation, answers, array, block, context, graph, holdings, image, ipc, library, listing,
+    module, multicast, nodes, own, pool, primary, stream, vmm,
 };
 use crate::gate::copies;
 use crate::gate::submit::{self, NULL_STREAM, kernel_key, volume, work};

@@ -5,7 +5,7 @@ use core::ffi::c_char;
 
 use divvy_driver_api::types::{CUdeviceptr, CUlibrary, CUresult};
 
-use crate::account::module::library_variable;
+use crate::account::library;
 use crate::sys::{In, Out, real};
 
 /// A library's variable.
@@ -13,11 +13,11 @@ pub(crate) fn cuLibraryGetGlobal(
     real: real::cuLibraryGetGlobal,
     dptr: Out<'_, CUdeviceptr>,
     bytes: Out<'_, usize>,
-    library: CUlibrary,
+    of: CUlibrary,
     name: In<'_, c_char>,
 ) -> CUresult {
     let mut own_bytes = 0_usize;
     let place = if bytes.is_null() { Out::to(&mut own_bytes) } else { bytes };
     let found = || (dptr.get(), place.get().map(|bytes| bytes as u64));
-    library_variable(library, found, || real.call(dptr, place, library, name))
+    library::variable(of, found, || real.call(dptr, place, of, name))
 }

@@ -7,6 +7,7 @@ use core::ffi::c_uint;
 
 use divvy_driver_api::types::{CUDA_LAUNCH_PARAMS, CUfunction, CUlaunchConfig, CUresult, CUstream};
 
+use crate::account::library;
 use crate::gate::submit::{kernel_key, submit, volume, work};
 use crate::gate::{self, GATES};
 use crate::sys::{In, Out, real};
@@ -31,7 +32,11 @@ pub(crate) fn cuLaunchKernel(
         stream,
         real.per_thread(),
         || kernel_key(function, volume(gx, gy, gz), volume(bx, by, bz)),
-        || real.call(function, gx, gy, gz, bx, by, bz, shared, stream, params, extra),
+        || {
+            library::launched(function, || {
+                real.call(function, gx, gy, gz, bx, by, bz, shared, stream, params, extra)
+            })
+        },
     )
 }
 
@@ -52,7 +57,7 @@ pub(crate) fn cuLaunchKernelEx(
         let stream = gate::stream(launch.hStream, real.per_thread());
         GATES.ask(stream, kernel_key(function, blocks, threads))
     };
-    submit(asked, || real.call(config, function, params, extra))
+    submit(asked, || library::launched(function, || real.call(config, function, params, extra)))
 }
 
 /// Launches kernels on several devices at once; the gate asked is that of the current context.

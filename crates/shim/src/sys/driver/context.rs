@@ -109,6 +109,13 @@ pub(crate) fn kernel_attribute(
     Ok(value)
 }
 
+/// The module that a function is of.
+pub(crate) fn func_module(function: CUfunction) -> Result<CUmodule, CUresult> {
+    let mut module = CUmodule(core::ptr::null_mut());
+    ask!(cuFuncGetModule(&mut module, function))?;
+    Ok(module)
+}
+
 /// How many functions a module has (drivers from 12.4 on).
 pub(crate) fn module_function_count(module: CUmodule) -> Result<u32, CUresult> {
     let mut count = 0;

@@ -61,9 +61,13 @@ pub(crate) fn nvml_memory(device: nvmlDevice_t) -> Result<(u64, u64), nvmlReturn
 /// Cost: where the program has not started NVML, that is done, which takes some ten milliseconds.
 pub(crate) fn machine_index(card: &[u8; 16]) -> Option<u32> {
     index_by_uuid(card).or_else(|| {
-        if ask_nvml!(nvmlInit_v2()) == Err(nvmlReturn_t::NVML_ERROR_FUNCTION_NOT_FOUND) {
-            load();
-            ask_nvml!(nvmlInit_v2()).ok()?;
+        let begin = || ask_nvml!(nvmlInit_v2());
+        match begin() {
+            Err(nvmlReturn_t::NVML_ERROR_FUNCTION_NOT_FOUND) => {
+                load();
+                begin().ok()?;
+            }
+            begun => begun.ok()?,
         }
         let index = index_by_uuid(card);
         let _ = ask_nvml!(nvmlShutdown());
