@@ -40,6 +40,7 @@ mod managed;
 mod managed_backend;
 mod modules;
 mod mps;
+mod narrow;
 mod numbered;
 mod nvshare;
 mod old;

@@ -25,6 +25,7 @@ mod log;
 pub mod machine;
 mod metrics;
 pub mod output;
+mod pause;
 mod signals;
 pub mod stage;
 pub mod tenants;
@@ -89,6 +90,10 @@ enum Command {
 
 /// The program: reads its command line, does what that says, and tells of what went wrong.
 pub fn main() -> ExitCode {
+    signals::with_room(command)
+}
+
+fn command() -> ExitCode {
     let line = asking_in_place(std::env::args_os().collect());
     let read = Cli::try_parse_from(&line);
     let output = match &read {

@@ -14,6 +14,7 @@ use crate::output::exit_codes::NOT_AS_EXPECTED;
 use crate::output::failure::{usage, with_code};
 use crate::output::progress::Watched;
 use crate::output::{json, out, plain, sizes};
+use crate::pause::pause;
 use crate::tenants::ledger::{self, LedgerTenant};
 use crate::wire::LimitChange;
 
@@ -203,7 +204,7 @@ fn await_done(
             });
         }
         progress.note(now.part(frozen));
-        std::thread::sleep(LOOK);
+        pause(LOOK);
     }
 }
 

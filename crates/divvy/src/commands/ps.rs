@@ -19,6 +19,7 @@ use crate::metrics::{self, Sources};
 use crate::output::options::Meaning;
 use crate::output::table::TextTable;
 use crate::output::{json, out, plain, sizes};
+use crate::pause::pause;
 use crate::tenants::discover;
 use crate::tenants::ledger::{self, LedgerTenant};
 use crate::tenants::promised::{self, Promise};
@@ -98,7 +99,7 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
         if !args.watch {
             return Ok(0);
         }
-        std::thread::sleep(Duration::from_secs(1));
+        pause(Duration::from_secs(1));
     }
 }
 

@@ -24,6 +24,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::look::{self, Seen};
+use crate::pause::pause;
 use crate::tenants::dir::Dir;
 
 /// Time between two looks at what costs little.
@@ -99,7 +100,7 @@ pub(super) fn start(is_system: bool) -> std::io::Result<Arc<Mutex<CardNews>>> {
 fn watch(news: &Mutex<CardNews>, is_system: bool) {
     let mut inquiry = Inquiry::default();
     loop {
-        std::thread::sleep(TICK);
+        pause(TICK);
         let (asked, known) = {
             let news = news.lock().unwrap_or_else(PoisonError::into_inner);
             (news.asked.clone(), news.known.clone())

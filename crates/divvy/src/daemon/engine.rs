@@ -14,12 +14,14 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use divvy_abi::{MAX_DEVICES, Uuid};
 use divvy_policy::residence::DeviceSpan;
 use divvy_policy::turns::{
     DeviceLine, DeviceState, Gate, REST_NS, Round, Sample, Seated, TenantState, Tuning,
 };
+use nix::errno::Errno;
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, ClockNanosleepFlags, clock_gettime, clock_nanosleep};
 
@@ -35,6 +37,7 @@ use super::scan::{self, Scanner};
 use super::seat::{self, Seat, Seats};
 use super::seen::{Seen, Shared};
 use crate::log::line::Event;
+use crate::pause::pause;
 use crate::wire::{Schedule, TenantMemoryView, TenantView};
 
 /// Time between two glances at limits, devices and processes: while tenants share a device, and while
@@ -472,5 +475,8 @@ pub(crate) fn sleep_until(deadline_ns: u64) {
     let rest = i64::try_from(deadline_ns % 1_000_000_000).unwrap_or(0);
     let deadline = TimeSpec::new(seconds, rest);
     let clock = ClockId::CLOCK_MONOTONIC;
-    let _ = clock_nanosleep(clock, ClockNanosleepFlags::TIMER_ABSTIME, &deadline);
+    match clock_nanosleep(clock, ClockNanosleepFlags::TIMER_ABSTIME, &deadline) {
+        Ok(_) | Err(Errno::EINTR) => {}
+        Err(_) => pause(Duration::from_nanos(deadline_ns.saturating_sub(now_ns()))),
+    }
 }

@@ -9,11 +9,11 @@
 //! it. Where the machine's daemon serves, none is started; that one has [`RESTART`] to come back.
 
 use std::path::Path;
-use std::thread;
 use std::time::Duration;
 
 use super::place::DaemonHome;
 use super::start;
+use crate::pause::pause;
 use crate::signals;
 
 /// Time between two looks.
@@ -36,7 +36,7 @@ fn keep(home: &DaemonHome, directory: &Path) {
     let mut was_machines = false;
     let mut wait = PERIOD;
     loop {
-        thread::sleep(wait);
+        pause(wait);
         if !directory.exists() {
             return;
         }

@@ -75,6 +75,7 @@ use crate::log::line::{Asker, Event, LogLine};
 use crate::output::exit_codes::NOT_AS_EXPECTED;
 use crate::output::failure::{usage, with_code};
 use crate::output::{json, out, plain, sizes};
+use crate::pause::pause;
 use crate::tenants::{discover, tenant_dir};
 use crate::wire::{MemoryView, Schedule, View};
 
@@ -411,7 +412,7 @@ fn already_runs(home: &DaemonHome) -> String {
 /// `None` when this one was asked to end before.
 fn stand_by(home: &DaemonHome, shared: &Shared) -> Result<Option<place::HomeLock>> {
     while !shared.stop.load(Relaxed) {
-        std::thread::sleep(STAND_BY);
+        pause(STAND_BY);
         if let Some(lock) = home.lock()? {
             return Ok(Some(lock));
         }

@@ -18,6 +18,7 @@ use nix::sys::stat::Mode;
 use divvy_page::AttachError;
 
 use super::reach::{self, SOCKET};
+use crate::pause::pause;
 use crate::tenants::dir::Dir;
 use crate::tenants::{discover, tenant_dir};
 
@@ -149,7 +150,7 @@ impl DaemonHome {
                     .with_context(|| format!("{} cannot be written", self.lock_path().display()))?;
                 return Ok(Some(held));
             }
-            std::thread::sleep(Duration::from_millis(5));
+            pause(Duration::from_millis(5));
         }
         Ok(None)
     }
@@ -200,7 +201,7 @@ impl DaemonHome {
                     self.directory.display()
                 );
             }
-            std::thread::sleep(Duration::from_millis(2));
+            pause(Duration::from_millis(2));
         }
     }
 

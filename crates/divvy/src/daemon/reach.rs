@@ -18,6 +18,7 @@ use nix::sys::socket::sockopt::PeerCredentials;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, getsockopt, socket};
 use nix::sys::stat::SFlag;
 
+use crate::pause::pause;
 use crate::tenants::dir::Dir;
 use crate::tenants::tenant_dir;
 
@@ -52,7 +53,7 @@ pub(super) fn reach(directory: &Path, is_system: bool, deadline: Instant) -> Res
         if errno != Errno::EAGAIN || Instant::now() >= deadline {
             return Err(errno.into());
         }
-        std::thread::sleep(Duration::from_millis(2));
+        pause(Duration::from_millis(2));
     }
     trust(&path, getsockopt(&stream, PeerCredentials)?.uid())?;
     stream.set_nonblocking(false)?;

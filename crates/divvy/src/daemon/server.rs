@@ -30,6 +30,7 @@ use super::seen::{Seen, Shared, seen};
 use super::thread::thread;
 use super::timed::Timed;
 use crate::log::line::{Asker, Event, LogLine, Setting};
+use crate::pause::pause;
 use crate::wire::by_id::RefusalCode;
 use crate::wire::{
     self, Answer, Call, FrameError, LimitChange, MAX_REQUEST_BYTES, Request, Response, Schedule,
@@ -70,7 +71,7 @@ fn accept(listener: &UnixListener, home: &DaemonHome, shared: &Arc<Shared>) {
     loop {
         let Ok((stream, _)) = listener.accept() else {
             // No descriptors, most likely: those who are connected time out.
-            std::thread::sleep(Duration::from_millis(100));
+            pause(Duration::from_millis(100));
             continue;
         };
         let Ok(peer) = getsockopt(&stream, PeerCredentials) else { continue };
@@ -208,7 +209,7 @@ fn schedule(to: Schedule, asker: &Asker, shared: &Shared) -> Answer {
     let is_shown =
         || shared.seen.lock().unwrap_or_else(PoisonError::into_inner).view.schedule == to;
     while !is_shown() && Instant::now() < give_up {
-        std::thread::sleep(Duration::from_millis(5));
+        pause(Duration::from_millis(5));
     }
     Answer::Done { notes: Vec::new() }
 }

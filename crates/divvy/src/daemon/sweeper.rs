@@ -10,6 +10,7 @@ use anyhow::Result;
 
 use super::place::DaemonHome;
 use super::thread::thread;
+use crate::pause::pause;
 use crate::tenants::by_id::TenantsById;
 
 /// Time between two looks at tenants that are removed and in which somebody lives.
@@ -58,7 +59,7 @@ fn sweep(home: &DaemonHome, desk: &TenantDesk) {
         while let Ok(Some(tenants)) = TenantsById::open(home.directory())
             && tenants.sweep()
         {
-            std::thread::sleep(PERIOD);
+            pause(PERIOD);
         }
     }
 }

@@ -27,6 +27,7 @@ use crate::machine::gpus::{self, Gpu};
 use crate::machine::loader::find_library;
 use crate::output::failure::usage;
 use crate::output::{json, sizes};
+use crate::pause::pause;
 
 /// The command by which this binary asks NVML.
 pub(crate) const LIST: &str = "list-devices";
@@ -282,7 +283,7 @@ fn ask(driver: &DriverChoice) -> Result<Vec<Card>> {
             let _ = child.kill();
             bail!("NVML did not answer within {} s", PATIENCE.as_secs());
         }
-        std::thread::sleep(Duration::from_millis(2));
+        pause(Duration::from_millis(2));
     };
     ensure!(status.success(), "NVML cannot be used");
     let mut text = String::new();

@@ -12,6 +12,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
+use crate::pause::pause;
+use crate::signals::quiet_thread;
+
 /// A client that has been started.
 #[derive(Debug)]
 pub struct StageClient {
@@ -32,20 +35,20 @@ impl StageClient {
         let out = child.stdout.take().context("the client has no output")?;
         let mut err = child.stderr.take().context("the client has no error output")?;
         let (send, line) = channel();
-        std::thread::spawn(move || {
+        quiet_thread("divvy client", move || {
             for text in BufReader::new(out).lines().map_while(Result::ok) {
                 // A library may print there too; only the client speaks JSON.
                 if text.starts_with('{') {
                     let _ = send.send(text);
                 }
             }
-        });
+        })?;
         let (send, errors) = channel();
-        std::thread::spawn(move || {
+        quiet_thread("divvy client", move || {
             let mut text = String::new();
             let _ = err.read_to_string(&mut text);
             let _ = send.send(text);
-        });
+        })?;
         Ok(Self { child, line, errors })
     }
 
@@ -118,7 +121,7 @@ impl StageClient {
         self.stop();
         let deadline = Instant::now() + Duration::from_secs(10);
         while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < deadline {
-            std::thread::sleep(Duration::from_millis(2));
+            pause(Duration::from_millis(2));
         }
     }
 }

@@ -11,6 +11,7 @@ use super::check::Check;
 use super::part::{DemoTenant, Role, Seen};
 use crate::output::sizes;
 use crate::output::table::TextTable;
+use crate::pause::pause;
 use crate::stage::ClientStage;
 
 const GIB: u64 = 1 << 30;
@@ -50,7 +51,7 @@ impl MemorySeen {
             if running == [false, false] || Instant::now() > deadline {
                 break;
             }
-            std::thread::sleep(TICK);
+            pause(TICK);
         }
         Ok(Self { tenants: [steady.finish(), greedy.finish()], rounds_at_refusal })
     }

@@ -9,6 +9,7 @@ use anyhow::{Context, Result};
 
 use crate::commands::run;
 use crate::machine::install;
+use crate::signals::quiet_thread;
 use crate::stage::ClientStage;
 use crate::tenants::ledger::{self, DeviceUse};
 use crate::tenants::limits;
@@ -149,21 +150,21 @@ impl DemoTenant {
         let err = child.stderr.take().context("the client has no error output")?;
         let (send, events) = channel();
         let tell = send.clone();
-        std::thread::spawn(move || {
+        quiet_thread("divvy demo", move || {
             for line in BufReader::new(err).lines().map_while(Result::ok) {
                 if tell.send(Event::Said(line)).is_err() {
                     return;
                 }
             }
-        });
-        std::thread::spawn(move || {
+        })?;
+        quiet_thread("divvy demo", move || {
             for line in BufReader::new(out).lines().map_while(Result::ok) {
                 let Ok(event) = serde_json::from_str(&line) else { continue };
                 if send.send(event).is_err() {
                     return;
                 }
             }
-        });
+        })?;
         let divvy_policy::size::Limit::Bytes(limit_bytes) =
             divvy_policy::size::parse(role.limit).map_err(|error| anyhow::anyhow!("{error}"))?
         else {

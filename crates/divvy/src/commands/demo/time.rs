@@ -12,6 +12,7 @@ use super::check::Check;
 use super::plot::{self, PlotTrack};
 use super::worker::{FixedKernel, Worker};
 use crate::output::progress::Progress;
+use crate::pause::pause;
 use crate::stage::ClientStage;
 use crate::wire::LimitChange;
 
@@ -165,7 +166,7 @@ impl TimeSeen {
             });
             let until = (at + 1) as f64 * each;
             while race.begun.elapsed().as_secs_f64() < until {
-                std::thread::sleep(LOOK);
+                pause(LOOK);
                 seen.samples.push(race.look()?);
                 show(&seen, plan.what)?;
             }
@@ -281,9 +282,9 @@ fn bare(stage: &ClientStage, kernel: FixedKernel) -> Result<[f64; 2]> {
     let workers = [Worker::bare(stage, NAMES[0], kernel)?, Worker::bare(stage, NAMES[1], kernel)?];
     let mut race = Race::begin(workers)?;
     // Both have begun by then.
-    std::thread::sleep(BARE / 10);
+    pause(BARE / 10);
     race.look()?;
-    std::thread::sleep(BARE);
+    pause(BARE);
     let (_, shares) = race.look()?;
     race.end()?;
     Ok(shares.map(|share| share * 100.0))

@@ -12,6 +12,7 @@ use anyhow::{Context, Result};
 
 use crate::commands::run;
 use crate::machine::install;
+use crate::pause::pause;
 use crate::stage::ClientStage;
 use crate::stage::client::{self, StageClient, number};
 use crate::tenants::tenant_dir::{OwnerNote, TenantDir};
@@ -150,7 +151,7 @@ impl Drop for Worker {
             // Its process must be gone first.
             let deadline = Instant::now() + Duration::from_secs(5);
             while self.client.is_running() && Instant::now() < deadline {
-                std::thread::sleep(Duration::from_millis(2));
+                pause(Duration::from_millis(2));
             }
             self.client.kill();
             tenant.remove();

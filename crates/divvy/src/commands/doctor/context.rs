@@ -22,6 +22,7 @@ use crate::machine::install;
 use crate::machine::loader::find_library;
 use crate::output::reason::Reason;
 use crate::output::sizes;
+use crate::pause::pause;
 
 /// How often NVML is asked for the client before it is given up, and the time between.
 const ATTEMPTS: u32 = 40;
@@ -127,7 +128,7 @@ fn measure(device: &Device<'_>, uuid: &str) -> Result<u64> {
     for _ in 0..ATTEMPTS {
         match judge(client.pid(), &processes(device)?)? {
             Some(bytes) => return Ok(bytes),
-            None => std::thread::sleep(PAUSE),
+            None => pause(PAUSE),
         }
     }
     bail!("NVML does not list a process started here; it may be in another pid namespace")

@@ -46,6 +46,7 @@ use crate::output::exit_codes::HANGUP;
 use crate::output::failure::usage;
 use crate::output::options::{self, Stream};
 use crate::output::{json, out};
+use crate::pause::pause;
 use crate::wire::LimitChange;
 
 /// Watch tenants and devices, and change them by keys.
@@ -100,7 +101,7 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
         return interactive(args, interval);
     }
     let before = sample(&args.root);
-    std::thread::sleep(interval);
+    pause(interval);
     let picture = Picture::of(Some(&before), &sample(&args.root));
     if args.json {
         json::print(&picture)?;

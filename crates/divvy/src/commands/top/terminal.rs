@@ -26,6 +26,7 @@ use super::screen;
 use super::table::Look;
 use crate::output::failure::usage;
 use crate::output::out;
+use crate::pause::pause;
 
 /// The longest wait for a key before the end is asked for again.
 const LOOK: Duration = Duration::from_millis(50);
@@ -179,7 +180,7 @@ fn watch() -> Result<Arc<AtomicI32>> {
         .spawn(move || {
             let signal = wait(&signals, &stdin());
             setter.store(signal as i32, Relaxed);
-            std::thread::sleep(GRACE);
+            pause(GRACE);
             // Still here: the process ends as it would have without this module.
             let _ = set.thread_unblock();
             let _ = raise(signal);
