@@ -16,6 +16,10 @@ const COMMANDS: &[&[&str]] = &[
     &["run", "--memory", "wrong", "--", "true"],
 ];
 
+/// Those that start no program.
+const COMMANDS_ALONE: &[&[&str]] =
+    &[&["ps"], &["daemon", "--status"], &["--help"], &["run", "--memory", "wrong", "--", "true"]];
+
 /// Codes of Rust's for a panic and of the shell's for an abort and an invalid access.
 fn is_orderly(finished: &Finished) -> bool {
     let words = ["panicked", "overflow", "assertion"];
@@ -23,8 +27,8 @@ fn is_orderly(finished: &Finished) -> bool {
         && words.iter().all(|word| !finished.err.contains(word))
 }
 
-fn ends_as_ever(machine: &Machine, wrap: impl Fn() -> Command) {
-    for arguments in COMMANDS {
+fn end_as_ever(machine: &Machine, commands: &[&[&str]], wrap: impl Fn() -> Command) {
+    for arguments in commands {
         let plain = finish(&mut machine.divvy(arguments));
         let mut wrapped = wrap();
         let narrow = finish(wrapped.arg(stage().join("bin/divvy")).args(*arguments));
@@ -41,7 +45,9 @@ fn ends_as_ever(machine: &Machine, wrap: impl Fn() -> Command) {
 fn a_small_stack_is_enough() {
     let machine = Machine::new().native().apart();
     for kib in [16, 32, 64, 128] {
-        ends_as_ever(&machine, || {
+        // The dynamic linker itself has too little with 16 for a program with a library preloaded.
+        let commands = if kib == 16 { COMMANDS_ALONE } else { COMMANDS };
+        end_as_ever(&machine, commands, || {
             let mut command = machine.command("/bin/sh");
             command.args(["-c", &format!("ulimit -s {kib}; exec \"$@\""), "sh"]);
             command
@@ -56,7 +62,7 @@ fn sleeping_may_be_forbidden() {
     let calls = if cfg!(target_arch = "x86_64") { ["230", "35"] } else { ["115", "101"] };
     for call in calls {
         for errno in ["1", "38"] {
-            ends_as_ever(&machine, || {
+            end_as_ever(&machine, COMMANDS, || {
                 let mut command = machine.command(client("forbid"));
                 command.args([call, errno]);
                 command
