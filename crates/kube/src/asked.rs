@@ -17,12 +17,16 @@ pub(crate) struct Values {
     pub(crate) count: Option<u64>,
     pub(crate) memory_mib: Option<u64>,
     pub(crate) percent: Option<u64>,
+    /// Memory as millionths of a card, where that is no whole percentage.
+    pub(crate) millionths: Option<u64>,
     pub(crate) cores: Option<u64>,
     pub(crate) priority: Option<u64>,
     pub(crate) oversubscribes: bool,
     pub(crate) bursts: bool,
     pub(crate) is_uncontrolled: bool,
     pub(crate) instances: Option<Instances>,
+    /// Whether it is several whole cards by a key whose other amounts are those of all of them.
+    is_together: bool,
     /// Whether a resource of HAMi's was there.
     pub(crate) is_asked: bool,
     pub(crate) sees: Option<(String, usize)>,
@@ -33,8 +37,57 @@ pub(crate) struct Values {
 impl Values {
     /// Whether it is a part of a card that is asked for.
     pub(crate) fn asks_for_part(&self) -> bool {
-        self.memory_mib.is_some() || self.percent.is_some() || self.cores.is_some()
+        self.has_memory() || self.cores.is_some()
     }
+
+    fn has_memory(&self) -> bool {
+        self.memory_mib.is_some() || self.percent.is_some() || self.millionths.is_some()
+    }
+
+    /// Adds what the pod asks for this container.
+    pub(crate) fn take_part(&mut self, part: &PodPart, notes: &mut Notes) {
+        self.is_asked = true;
+        if self.has_memory() {
+            let words = format!(
+                "{} asks for memory of this container, which has another amount; keep one",
+                part.name
+            );
+            notes.add(Code::Contradiction, part.line, &part.name, words);
+            return;
+        }
+        match part.amount {
+            PartAmount::Mib(mib) => self.memory_mib = Some(mib),
+            PartAmount::Millionths(part) if part % 10_000 == 0 => {
+                self.percent = Some(part / 10_000)
+            }
+            PartAmount::Millionths(part) => self.millionths = Some(part),
+        }
+        if let Some(cards) = part.cards {
+            if self.count.is_some_and(|count| count != cards) {
+                let words = format!("{} differs from what the container asks for", part.name);
+                notes.add(Code::Contradiction, part.line, &part.name, words);
+            }
+            self.count = Some(cards);
+        }
+    }
+}
+
+/// A part of a card that a pod's annotation asks for, for one of its containers.
+#[derive(Clone, Debug)]
+pub(crate) struct PodPart {
+    pub(crate) name: String,
+    pub(crate) line: usize,
+    pub(crate) amount: PartAmount,
+    pub(crate) cards: Option<u64>,
+    /// The container, where the pod names it.
+    pub(crate) container: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum PartAmount {
+    Mib(u64),
+    /// Of a card's memory.
+    Millionths(u64),
 }
 
 /// Instances of MIG, which are asked for by their profile.
@@ -68,6 +121,11 @@ pub(crate) fn resources(container: &mut Node, values: &mut Values, notes: &mut N
     {
         let name = &*entry.key.text;
         if taken.iter().any(|known| known == name) {
+            if is_limit {
+                let words =
+                    format!("{name} stands twice, once by its name of --resource-name; keep one");
+                notes.add(Code::Contradiction, entry.line, name, words);
+            }
             continue;
         }
         let Some(key) = keys::find(Place::Resource, name) else {
@@ -79,6 +137,9 @@ pub(crate) fn resources(container: &mut Node, values: &mut Values, notes: &mut N
             }
             continue;
         };
+        if key.fate == Fate::Kept {
+            continue;
+        }
         taken.push(name.to_owned());
         values.is_asked = true;
         if let Fate::Refused(code) = key.fate {
@@ -99,7 +160,25 @@ pub(crate) fn resources(container: &mut Node, values: &mut Values, notes: &mut N
             below_requests.push(entry);
         }
         set(values, key.fate, value, entry, notes);
+        if let Some(system) = keys::system(key) {
+            let words = format!("{name}: {value}: a key of {system}: {}", key.becomes);
+            notes.add(Code::Foreign, entry.line, name, words);
+        }
     }
+    if values.is_together && values.memory_mib.is_some() {
+        let words = "whole cards beside an amount of memory, which would be that of all of them together; write nvidia.com/gpu, and nvidia.com/gpumem for each";
+        notes.add(Code::Contradiction, container.line, "resources", words);
+    }
+    only_requested(&below_requests, notes);
+    let Some(all) = container.get_mut("resources") else { return };
+    for name in taken {
+        all.take(&["limits", &name]);
+        all.take(&["requests", &name]);
+    }
+}
+
+/// Tells of resources below `requests` alone.
+fn only_requested(below_requests: &[&MapEntry], notes: &mut Notes) {
     if let Some(first) = below_requests.first() {
         let names: Vec<&str> = below_requests.iter().map(|it| &*it.key.text).collect();
         let words = format!(
@@ -107,11 +186,6 @@ pub(crate) fn resources(container: &mut Node, values: &mut Values, notes: &mut N
             names.join(", ")
         );
         notes.add(Code::RequestsOnly, first.line, &first.key.text, words);
-    }
-    let Some(all) = container.get_mut("resources") else { return };
-    for name in taken {
-        all.take(&["limits", &name]);
-        all.take(&["requests", &name]);
     }
 }
 
@@ -133,40 +207,110 @@ fn set(values: &mut Values, fate: Fate, value: u64, entry: &MapEntry, notes: &mu
     let name = &*entry.key.text;
     let mut bad = |words: String| notes.add(Code::BadValue, entry.line, name, words);
     match fate {
-        Fate::Count => values.count = Some(value),
-        Fate::Memory if value == 0 => bad(format!(
-            "{name}: 0 is the whole card to HAMi; take the line out if that is meant, or write MiB"
-        )),
-        Fate::Memory if value > MOST_MIB => bad(format!(
-            "{name}: {value} MiB is more than any card has; a number is MiB to HAMi, and a unit multiplies it: 8192 is 8 GiB"
-        )),
-        Fate::Memory => values.memory_mib = Some(value),
+        Fate::Count => put(&mut values.count, value, entry, notes),
+        Fate::Memory => memory(values, Some(value), value, entry, notes),
+        Fate::MemoryUnits(unit) => match value.checked_mul(unit) {
+            Some(mib @ ..=MOST_OF_CARD) => memory(values, Some(mib), value, entry, notes),
+            _ => bad(format!(
+                "{name}: {value} in units of {unit} MiB is more than any card has; is it in MiB? Then write nvidia.com/gpumem"
+            )),
+        },
+        Fate::MemoryBytes if value % MIB != 0 => {
+            bad(format!("{name}: {value} bytes are no whole MiB; write a multiple of 1Mi"));
+        }
+        Fate::MemoryBytes => memory(values, Some(value / MIB), value, entry, notes),
         Fate::MemoryPercent if !(1..=100).contains(&value) => {
             bad(format!("{name}: {value} is no part of a card; write 1 to 100"));
         }
-        Fate::MemoryPercent => values.percent = Some(value),
+        Fate::MemoryPercent => put(&mut values.percent, value, entry, notes),
         Fate::Cores if value > 100 => {
             bad(format!("{name}: {value} is more than all of a card's time; write 0 to 100"));
         }
-        Fate::Cores => values.cores = Some(value),
-        Fate::Priority => {
-            values.priority = Some(value);
+        Fate::Cores => put(&mut values.cores, value, entry, notes),
+        Fate::CardPercents | Fate::CardMemoryPercents | Fate::CardParts => {
+            hundredths(values, fate, value, entry, notes);
         }
-        Fate::Instances => match (profile(name), &values.instances) {
-            (None, _) => bad(format!(
-                "{name} names no profile of MIG; write one as nvidia-smi mig -lgip does, such as nvidia.com/mig-1g.10gb"
-            )),
-            (Some(_), Some(other)) => {
-                let words =
-                    format!("{name} beside {}: a container has one claim; keep one", other.name);
-                notes.add(Code::Contradiction, entry.line, name, words);
-            }
-            (Some(profile), None) => {
-                let name = name.to_owned();
-                values.instances = Some(Instances { name, profile, count: value });
-            }
-        },
+        Fate::Priority => put(&mut values.priority, value, entry, notes),
+        Fate::Instances => instances(values, value, entry, notes),
         _ => bad(format!("{name} is no resource")),
+    }
+}
+
+/// More memory than a card of today has, in MiB: by it a unit is known that is not the one of the key.
+const MOST_OF_CARD: u64 = 1 << 20;
+/// Bytes of a MiB.
+const MIB: u64 = 1 << 20;
+
+/// Gives a value to `slot`, where two keys that mean it agree.
+fn put(slot: &mut Option<u64>, value: u64, entry: &MapEntry, notes: &mut Notes) {
+    match *slot {
+        Some(other) if other != value => {
+            let name = &*entry.key.text;
+            let words = format!(
+                "{name}: {value}, where another key of the container says {other}; keep one"
+            );
+            notes.add(Code::Contradiction, entry.line, name, words);
+        }
+        _ => *slot = Some(value),
+    }
+}
+
+/// Memory of each card, `None` where it cannot be counted; `value` is as it was written.
+fn memory(values: &mut Values, mib: Option<u64>, value: u64, entry: &MapEntry, notes: &mut Notes) {
+    let name = &*entry.key.text;
+    let words = match mib {
+        Some(0) => format!(
+            "{name}: 0 is the whole card to HAMi; take the line out if that is meant, or write MiB"
+        ),
+        Some(mib @ ..=MOST_MIB) => return put(&mut values.memory_mib, mib, entry, notes),
+        _ => format!(
+            "{name}: {value} MiB is more than any card has; a number is MiB to HAMi, and a unit multiplies it: 8192 is 8 GiB"
+        ),
+    };
+    notes.add(Code::BadValue, entry.line, name, words);
+}
+
+/// Hundredths of cards: a part of one, or whole ones.
+fn hundredths(values: &mut Values, fate: Fate, value: u64, entry: &MapEntry, notes: &mut Notes) {
+    let name = &*entry.key.text;
+    let (cards, part) = match value {
+        1..=99 => (1, value),
+        _ if value > 0 && value % 100 == 0 => (value / 100, 100),
+        _ => {
+            let words = format!(
+                "{name}: {value} is neither a part of a card (1 to 99) nor whole cards (100, 200 …)"
+            );
+            return notes.add(Code::BadValue, entry.line, name, words);
+        }
+    };
+    put(&mut values.count, cards, entry, notes);
+    values.is_together |= cards > 1;
+    if fate != Fate::CardMemoryPercents {
+        put(&mut values.cores, part, entry, notes);
+    }
+    if fate != Fate::CardPercents {
+        put(&mut values.percent, part, entry, notes);
+    }
+}
+
+fn instances(values: &mut Values, value: u64, entry: &MapEntry, notes: &mut Notes) {
+    let name = &*entry.key.text;
+    match (profile(name), &values.instances) {
+        (None, _) => {
+            let words = format!(
+                "{name} names no profile of MIG; write one as nvidia-smi mig -lgip does, such as nvidia.com/mig-1g.10gb"
+            );
+            notes.add(Code::BadValue, entry.line, name, words);
+        }
+        (Some(_), Some(other)) => {
+            let words =
+                format!("{name} beside {}: a container has one claim; keep one", other.name);
+            notes.add(Code::Contradiction, entry.line, name, words);
+        }
+        (Some(profile), None) => {
+            let name = name.to_owned();
+            values.instances = Some(Instances { name, profile, count: value });
+        }
     }
 }
 
@@ -185,7 +329,9 @@ fn profile(name: &str) -> Option<String> {
         _ => false,
     };
     let is_word = |text: &str| {
-        text.split('.').all(|it| !it.is_empty() && it.bytes().all(|c| c.is_ascii_lowercase()))
+        let is_part = |it: &str| it.bytes().all(|c| c.is_ascii_lowercase()) && !it.is_empty();
+        // NVIDIA's plugin calls turns on an instance so: they have no limit of memory.
+        text.split('.').all(|it| is_part(it) && it != "shared")
     };
     if !is_size {
         return None;

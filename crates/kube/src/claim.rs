@@ -63,6 +63,12 @@ impl Ask {
         self.memory_mib.is_none() && self.cores_percent.is_none_or(|cores| cores == 100)
     }
 
+    /// Whether it asks for instances of MIG, each as a whole.
+    pub(crate) fn is_instance(&self) -> bool {
+        let begin = format!("has({})", profile_attribute());
+        self.selectors.iter().any(|selector| selector.starts_with(&begin))
+    }
+
     /// The claim's `spec`.
     fn spec(&self) -> Node {
         let mut exactly = vec![("deviceClassName", Node::plain(DRIVER))];
@@ -287,29 +293,47 @@ pub(crate) fn pod_claim_name(stem: &str, taken: &[String]) -> String {
     (2_u32..).map(numbered).find(|name| !taken.contains(name)).unwrap_or(first)
 }
 
-/// A CEL expression for devices of which `attribute` has one of `words` within, in either case.
-pub(crate) fn type_selector(words: &[String], is_wanted: bool) -> String {
-    let part = |word: &String| {
-        format!(
-            r#"device.attributes["{DRIVER}"].productName.lowerAscii().contains("{}")"#,
-            word.to_lowercase()
-        )
-    };
-    either(words.iter().map(part).collect(), is_wanted)
+/// Start of a card's type as HAMi's plugin registers it, where the card's name does not begin with NVIDIA.
+const TYPE_PREFIX: &str = "nvidia-";
+
+/// Part of a card's name that a word of HAMi's asks for, in lower case; `None` where every card of NVIDIA's has it.
+///
+/// HAMi looks for the word in the type, which is the name for `NVIDIA H200`, and `NVIDIA-Tesla T4` for `Tesla T4`.
+pub(crate) fn type_part(word: &str) -> Option<String> {
+    let word = word.to_lowercase();
+    let part = word.strip_prefix(TYPE_PREFIX).unwrap_or(&word);
+    let is_of_all = part.is_empty() || TYPE_PREFIX.trim_end_matches('-').contains(part);
+    (!is_of_all).then(|| part.to_owned())
 }
 
-/// A CEL expression for devices with one of these UUIDs.
+/// A CEL expression for devices whose name has one of these parts, which are in lower case.
+pub(crate) fn type_selector(parts: &[String], is_wanted: bool) -> String {
+    let part = |part: &String| {
+        format!(r#"device.attributes["{DRIVER}"].productName.lowerAscii().contains("{part}")"#)
+    };
+    either(parts.iter().map(part).collect(), is_wanted)
+}
+
+/// A CEL expression for devices with one of these UUIDs, and for instances of MIG on a card that has one.
 pub(crate) fn uuid_selector(uuids: &[String], is_wanted: bool) -> String {
     let list: Vec<String> = uuids.iter().map(|uuid| format!("\"{uuid}\"")).collect();
-    either(
-        vec![format!(r#"device.attributes["{DRIVER}"].uuid in [{}]"#, list.join(", "))],
-        is_wanted,
-    )
+    let list = list.join(", ");
+    let attributes = format!(r#"device.attributes["{DRIVER}"]"#);
+    let mut parts = vec![format!("{attributes}.uuid in [{list}]")];
+    if uuids.iter().any(|uuid| uuid.starts_with("GPU-")) {
+        let parent = format!("{attributes}.parentUUID");
+        parts.push(format!("has({parent}) && {parent} in [{list}]"));
+    }
+    either(parts, is_wanted)
+}
+
+fn profile_attribute() -> String {
+    format!(r#"device.attributes["{DRIVER}"].profile"#)
 }
 
 /// A CEL expression for instances of MIG of this profile: a card has none.
 pub(crate) fn profile_selector(profile: &str) -> String {
-    let attribute = format!(r#"device.attributes["{DRIVER}"].profile"#);
+    let attribute = profile_attribute();
     format!(r#"has({attribute}) && {attribute} == "{profile}""#)
 }
 

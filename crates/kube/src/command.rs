@@ -17,9 +17,10 @@ use divvy_policy::size::{self, Limit};
 use serde::Serialize;
 
 use crate::agent::{self, AgentAnswer, AgentArgs};
+use crate::chart::{self, Chart};
 use crate::claim::MOST_MIB;
 use crate::controller::{self, ControllerArgs};
-use crate::convert::{self, Converted, DocumentReport, Options};
+use crate::convert::{self, Converted, DocumentReport, Options, ResourceName};
 use crate::document::Outcome;
 use crate::event::escaped;
 use crate::explain::{self, ExplainArgs};
@@ -73,6 +74,14 @@ struct ConvertArgs {
     /// Cores of a container that says none: defaultCores of HAMi's scheduler; 0 is none
     #[arg(long, value_name = "PERCENT", default_value_t = 0, value_parser = value_parser!(u64).range(..=100))]
     default_cores: u64,
+
+    /// A resource that HAMi's chart was given another name for, such as gpumem=example.com/vgpu-memory; repeatable
+    #[arg(long, value_name = "KEY=NAME")]
+    resource_name: Vec<ResourceName>,
+
+    /// Values of HAMi's chart, or its scheduler's ConfigMap: names of resources, and defaults for what is left open
+    #[arg(long, value_name = "FILE")]
+    hami_config: Option<PathBuf>,
 
     /// Directory to write to, a file for each, by its name; it is made
     #[arg(long, value_name = "DIR")]
@@ -209,17 +218,19 @@ struct OutcomeCounts {
 
 fn run(args: &ConvertArgs) -> Result<u8, Ended> {
     let said = |value: u64| (value > 0).then_some(value);
+    let chart = args.hami_config.as_deref().map(chart).transpose()?.unwrap_or_default();
     let options = Options {
         card_bytes: card(args.card_memory.as_deref())?,
-        default_memory_mib: said(args.default_memory),
-        default_cores: said(args.default_cores),
+        default_memory_mib: said(args.default_memory).or(chart.default_memory_mib),
+        default_cores: said(args.default_cores).or(chart.default_cores),
     };
+    let names = [&args.resource_name[..], &chart.names].concat();
     let sources = sources(&args.files)?;
     let places = args.out.as_deref().map(|folder| places(folder, &sources)).transpose()?;
     let mut results: Vec<Converted> = Vec::new();
     let mut faults = Vec::new();
     for source in &sources {
-        match convert::file(&source.bytes, options) {
+        match convert::renamed(&source.bytes, options, &names) {
             Ok(converted) => results.push(converted),
             Err(fault) => {
                 faults.push(format!(
@@ -275,6 +286,17 @@ fn card(size: Option<&str>) -> Result<Option<u64>, Ended> {
         Ok(_) => Err(usage(format!("--card-memory {size}: write a card's memory, such as 80GiB"))),
         Err(error) => Err(usage(format!("--card-memory: {error}"))),
     }
+}
+
+fn chart(path: &Path) -> Result<Chart, Ended> {
+    let shown = escaped(&path.display().to_string());
+    let mut bytes = Vec::new();
+    let read = File::open(path)
+        .and_then(|file| file.take(yaml::MOST_BYTES as u64 + 1).read_to_end(&mut bytes));
+    read.with_context(|| format!("{shown} cannot be read"))?;
+    chart::read(&bytes).map_err(|fault| {
+        usage(format!("--hami-config: {}: {}", place(&shown, fault.line), escaped(&fault.words)))
+    })
 }
 
 fn sources(files: &[PathBuf]) -> Result<Vec<Source>, Ended> {

@@ -10,6 +10,8 @@ use serde::Serialize;
 
 use crate::claim::Templates;
 use crate::document::{Becoming, Judged, Outcome, judge, own_template};
+use crate::names;
+pub use crate::names::ResourceName;
 use crate::note::{Code, Note};
 use crate::pod::ContainerShare;
 pub use crate::request::Options;
@@ -73,10 +75,23 @@ fn is_template(bytes: &[u8]) -> bool {
 /// # Errors
 /// Where it is no stream of YAML documents that can be read.
 pub fn file(bytes: &[u8], options: Options) -> Result<Converted, Unreadable> {
-    let documents = yaml::read(bytes).map_err(|error| {
+    renamed(bytes, options, &[])
+}
+
+/// The same where resources have names of their own.
+///
+/// # Errors
+/// As [`file`].
+pub fn renamed(
+    bytes: &[u8],
+    options: Options,
+    names: &[ResourceName],
+) -> Result<Converted, Unreadable> {
+    let mut documents = yaml::read(bytes).map_err(|error| {
         let words = if is_template(bytes) { error.words + RENDER } else { error.words };
         Unreadable { line: error.line, words }
     })?;
+    documents.iter_mut().for_each(|document| names::known(&mut document.root, names));
     let mut templates = Templates::default();
     for (namespace, name) in documents.iter().filter_map(|it| own_template(&it.root)) {
         templates.reserve(namespace.as_deref(), &name);
@@ -114,6 +129,7 @@ fn one(
                 line: object.line,
                 container: None,
                 key: None,
+                path: None,
                 message: words.clone(),
             });
         }

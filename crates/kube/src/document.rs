@@ -12,7 +12,7 @@ use crate::pod::{self, ContainerShare};
 use crate::policy::{SCHEDULER, STOCK_SCHEDULER};
 use crate::request::Options;
 use crate::yaml::Node;
-use crate::{kinds, live};
+use crate::{compose, driver_claim, kinds, live, metric, unread, way};
 
 /// Result of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -108,6 +108,9 @@ fn object(root: &Node, options: Options, templates: &mut Templates) -> Becoming 
     if object.entries().is_empty() {
         let words = "the document is no object: it has no apiVersion and kind; take it out";
         work.notes.add(Code::Form, root.line, "", words);
+    } else if compose::is_compose(root) {
+        work.is_hami = compose::convert(&mut object, &mut work.notes);
+        unread::look(&object, false, &mut work.notes);
     } else {
         work.object(&mut object);
     }
@@ -126,12 +129,13 @@ fn object(root: &Node, options: Options, templates: &mut Templates) -> Becoming 
     } else {
         Outcome::Converted
     };
+    way::give(root, &mut work.notes.list);
     let metadata = |key: &str| root.at(&["metadata", key]).and_then(Node::text).map(str::to_owned);
     let mut judged = Judged {
         item: None,
         line: root.line,
         outcome,
-        kind: kinds::kind(root).to_owned(),
+        kind: if compose::is_compose(root) { compose::KIND } else { kinds::kind(root) }.to_owned(),
         name: metadata("name").or_else(|| metadata("generateName")).unwrap_or_default(),
         namespace: metadata("namespace"),
         shares: work.shares,
@@ -177,6 +181,7 @@ impl Work<'_> {
         if kinds::kind(object) == "LimitRange" {
             return self.limit_range(object);
         }
+        self.is_hami |= driver_claim::look(object, &mut self.notes);
         let namespace = object.at(&["metadata", "namespace"]).and_then(Node::text);
         let namespace = namespace.map(str::to_owned);
         let ways = kinds::ways(object);
@@ -193,6 +198,8 @@ impl Work<'_> {
             self.volcano(object);
         }
         self.leftovers(object, ways.is_some());
+        metric::monitor(object, &mut self.notes);
+        unread::look(object, self.shares.iter().any(unread::is_open), &mut self.notes);
     }
 
     fn pod(&mut self, pod: &mut Node, namespace: Option<&str>) {
@@ -259,6 +266,7 @@ impl Work<'_> {
             let key = keys::find(Place::Resource, name);
             let words = match key.map(|key| key.fate) {
                 None if !keys::is_alike(name) => return,
+                Some(Fate::Kept) => return,
                 Some(Fate::Refused(code)) => {
                     return notes.add(
                         code,
@@ -282,7 +290,7 @@ impl Work<'_> {
         let sides = ranges.iter().flat_map(Node::entries).map(|side| &side.value);
         for entry in sides.flat_map(Node::entries) {
             let name = &*entry.key.text;
-            if keys::find(Place::Resource, name).is_some() || keys::is_alike(name) {
+            if keys::is_gpu(name) {
                 let words = format!(
                     "{name}: no range of limits reaches claims; bound them by a ValidatingAdmissionPolicy on claim templates"
                 );
@@ -301,7 +309,15 @@ impl Work<'_> {
         for entry in hard.entries().to_vec() {
             let name = &*entry.key.text;
             let bare = name.strip_prefix("limits.").or_else(|| name.strip_prefix("requests."));
-            let Some(bare) = bare else { continue };
+            let Some(bare) = bare else {
+                if keys::is_gpu(name) {
+                    let words = format!(
+                        "{name}: Kubernetes takes no quota of it by this name; write requests.{name}"
+                    );
+                    self.notes.add(Code::UnknownKey, entry.line, name, words);
+                }
+                continue;
+            };
             match keys::find(Place::Resource, bare).map(|key| key.fate) {
                 Some(Fate::Count) => {
                     let value = crate::quantity::whole(&entry.value);
@@ -320,6 +336,7 @@ impl Work<'_> {
                     }
                     self.is_hami = true;
                 }
+                Some(Fate::Kept) => {}
                 Some(_) => {
                     let words = format!(
                         "{name}: no quota of Kubernetes sums memory or cores of claims; count devices by limits.nvidia.com/gpu, or use Kueue's quota for consumable capacity"

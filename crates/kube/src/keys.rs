@@ -1,10 +1,12 @@
-//! Every key of HAMi's that a manifest can hold, and what becomes of it: the one list of them.
+//! Every key of HAMi's that a manifest can hold, and what becomes of it: the one list of them. Those of other systems are in
+//! [`crate::foreign`].
 //!
 //! Promises: a key is treated by its [`Fate`] here, and the table on the page is made from this list, so neither can leave
 //! one out. A name that ends in `*` stands for all that begin so; the first that fits counts.
 //!
 //! Names are those of HAMi 2.10's chart. Does not know resources that an administrator has renamed.
 
+use crate::foreign::{FOREIGN, Foreign};
 use crate::note::Code;
 
 /// Part of a manifest in which a key stands.
@@ -40,6 +42,21 @@ pub(crate) enum Fate {
     TaskPriority,
     DisableControl,
     VisibleDevices,
+    /// Memory of each card in units of so many MiB.
+    MemoryUnits(u64),
+    MemoryBytes,
+    /// Cores in hundredths of cards: above 100 whole cards.
+    CardPercents,
+    /// The same of memory, and of both.
+    CardMemoryPercents,
+    CardParts,
+    /// Amounts that stand at the pod, for one of its containers.
+    PodMemory,
+    PodFraction,
+    PodCount,
+    PodContainer,
+    /// Another's, and no GPU: it stays.
+    Kept,
     /// Taken out, with a note of this code.
     Gone(Code),
     /// The document is refused with this code.
@@ -103,11 +120,6 @@ pub(crate) const KEYS: &[Key] = &[
         "nvidia.com/mig-*",
         Fate::Instances,
         "a selector on `profile`, of so many instances, all of each; they are as they were made, and `.me` is `+me`",
-    ),
-    resource(
-        "volcano.sh/vgpu-*",
-        Fate::Refused(Code::VolcanoVgpu),
-        "refused: write the pod with HAMi's resources, or keep Volcano's plugin",
     ),
     resource("cambricon.com/*", OTHER, NO_OTHER),
     resource("hygon.com/*", OTHER, NO_OTHER),
@@ -229,27 +241,66 @@ impl Key {
     }
 }
 
-/// The entry for a key that stands in `place`.
-pub(crate) fn find(place: Place, name: &str) -> Option<&'static Key> {
-    let fits = |key: &&Key| {
-        let prefix = key.name.strip_suffix('*');
-        key.place == place && prefix.map_or(key.name == name, |prefix| name.starts_with(prefix))
-    };
-    KEYS.iter().find(fits)
+impl Key {
+    fn fits(&self, place: Place, name: &str) -> bool {
+        let prefix = self.name.strip_suffix('*');
+        self.place == place && prefix.map_or(self.name == name, |prefix| name.starts_with(prefix))
+    }
 }
 
-/// Whether a resource that is not in [`KEYS`] was perhaps meant to be.
+/// The entry for a key that stands in `place`: HAMi's own, or another system's.
+pub(crate) fn find(place: Place, name: &str) -> Option<&'static Key> {
+    let own = KEYS.iter().find(|key| key.fits(place, name));
+    own.or_else(|| FOREIGN.iter().map(|foreign| &foreign.key).find(|key| key.fits(place, name)))
+}
+
+/// The entry for an annotation or, where `is_label`, a label of a pod: what has no domain is read among annotations alone.
+pub(crate) fn find_at_pod(is_label: bool, name: &str) -> Option<&'static Key> {
+    let is_read = !is_label || name.contains('/');
+    is_read.then(|| find(Place::Annotation, name)).flatten()
+}
+
+/// The system whose key it is, where it is not HAMi's.
+pub(crate) fn system(key: &Key) -> Option<&'static str> {
+    let is_it = |foreign: &&Foreign| std::ptr::eq(&raw const foreign.key, key);
+    FOREIGN.iter().find(is_it).map(|foreign| foreign.system)
+}
+
+/// Whether a resource is a GPU or a part of one, or one of HAMi's mistyped.
+pub(crate) fn is_gpu(name: &str) -> bool {
+    find(Place::Resource, name).map_or_else(|| is_alike(name), |key| key.fate != Fate::Kept)
+}
+
+/// Domain and rest of a key, without what a slip of the hand adds around it.
+fn parts(name: &str) -> (&str, &str) {
+    let name = name.trim();
+    name.split_once('/').unwrap_or(("", name))
+}
+
+/// Whether a resource that is not in [`KEYS`] is one of HAMi's mistyped: of its domain, or of one that reads like it.
 pub(crate) fn is_alike(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
-    let words = [
-        "nvidia", "gpumem", "gpucore", "gpu-mem", "gpu-core", "gpu_mem", "gpu_core", "vgpu", "hami",
-    ];
-    words.iter().any(|word| name.contains(word)) || name == "gpu" || name == "gpus"
+    let (domain, rest) = parts(&name);
+    match domain {
+        "nvidia.com" | "hami.io" => true,
+        "" => ["gpu", "gpus"].contains(&rest) || begins_alike(rest),
+        _ => domain.starts_with("nvidia") && begins_alike(rest),
+    }
 }
 
-/// Whether an annotation, label or variable that is not in [`KEYS`] was perhaps meant to be.
+/// Whether the last part of a key begins as those of HAMi's resources do.
+fn begins_alike(rest: &str) -> bool {
+    let rest =
+        rest.strip_prefix("nvidia.com").map_or(rest, |it| it.trim_start_matches(['.', '_', '-']));
+    ["gpumem", "gpucore", "gpu-mem", "gpu-core", "gpu_mem", "gpu_core", "vgpu"]
+        .iter()
+        .any(|word| rest.starts_with(word))
+}
+
+/// Whether an annotation or label that is not in [`KEYS`] is one of HAMi's mistyped.
 pub(crate) fn is_annotation_alike(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
-    let words = ["use-gpu", "usegpu", "gputype", "gpuuuid", "vgpu", "numa-bind", "hami.io"];
-    words.iter().any(|word| name.contains(word))
+    let (domain, rest) = parts(&name);
+    let words = ["use-gpu", "usegpu", "use_gpu", "gputype", "gpuuuid", "vgpu-mode", "numa-bind"];
+    domain == "hami.io" || domain == "nvidia.com" && words.iter().any(|word| rest.contains(word))
 }

@@ -46,6 +46,11 @@ const KINDS: &[(&str, &str, &[&str])] = &[
         &["spec.leaderWorkerTemplate.leaderTemplate", "spec.leaderWorkerTemplate.workerTemplate"],
     ),
     ("argoproj.io", "Rollout", &["spec.template"]),
+    ("kubeflow.org", "Notebook", &["spec.template"]),
+    ("keda.sh", "ScaledJob", &["spec.jobTargetRef.template"]),
+    ("apps.kruise.io", "CloneSet", &["spec.template"]),
+    ("apps.kruise.io", "StatefulSet", &["spec.template"]),
+    ("apps.kruise.io", "DaemonSet", &["spec.template"]),
 ];
 
 /// The group of an object; the core's is empty.
@@ -79,6 +84,9 @@ pub(crate) fn hint(object: &Node) -> &'static str {
         }
         ("serving.kserve.io", "InferenceService") => {
             "convert the pod of its predictor by itself, and write its resourceClaims to spec.predictor.resourceClaims and its claims to spec.predictor.model.resources.claims, or those of spec.predictor.containers; or write nvidia.com/gpu, gpumem and gpucores alone, of which the cluster's policy makes a claim when the pod is created"
+        }
+        ("", "") => {
+            "it is no object of Kubernetes' (a chart's values, or a patch?); render the chart, and convert what it makes: helm template … | divvy kube convert"
         }
         _ => "its pods are at no place that is known here; convert the pod template by itself",
     }

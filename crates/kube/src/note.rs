@@ -63,6 +63,12 @@ codes! {
     OutOfPlace Warning "out-of-place": "HAMi reads it on pods alone, and this is none";
     EnvironmentDropped Warning "environment-dropped": "a variable is gone since the claim decides";
     RayGpus Warning "ray-gpus": "Ray counts GPUs by `nvidia.com/gpu`; say `num-gpus` in `rayStartParams`";
+    Foreign Warning "foreign": "another system's key: what it asks for is in the claim, in the unit that the message names";
+    PartUnread Warning "part-unread": "a container gets a whole card, or its memory, beside a key that reads like a part and is not known";
+    InText Warning "in-text": "HAMi's key within a text or where no container has it: nothing there is converted";
+    HamiMetric Warning "hami-metric": "a metric of HAMi's, with what replaces it";
+    OtherDriver Warning "other-driver": "a claim of another driver, which stays";
+    Compose Warning "compose": "a service of a Compose file whose limit is by HAMi's variables";
     SeesGpus Warning "sees-gpus": "a container that asks for no GPU sees some by `NVIDIA_VISIBLE_DEVICES`";
     BadValue Refused "bad-value": "a value that cannot be understood, or cannot be";
     Contradiction Refused "contradiction": "two values that cannot both be";
@@ -75,7 +81,9 @@ codes! {
     Mps Refused "mps": "MPS mode, which HAMi does not start either";
     ByIndex Refused "by-index": "cards by index, which is another card on each node";
     OtherMaker Refused "other-maker": "devices of another maker";
-    VolcanoVgpu Refused "volcano-vgpu": "resources of Volcano's own plugin";
+    VolcanoVgpu Refused "volcano-vgpu": "a resource of Volcano's own plugin that is not known";
+    ForeignShare Refused "foreign-share": "a share by another system that leaves its amount to the cluster";
+    Misplaced Refused "misplaced": "a part of a card, asked for where HAMi does not read it; the container would have the whole card";
     Privileged Refused "privileged": "a privileged container sees every card, without a limit";
     NodeName Refused "node-name": "`nodeName` goes past the scheduler, which allocates claims";
     WebhookIgnored Refused "webhook-ignored": "`hami.io/webhook: ignore`: this pod was not HAMi's";
@@ -97,6 +105,9 @@ pub(crate) struct Note {
     /// The key it is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) key: Option<String>,
+    /// The way to that within its object.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) path: Option<String>,
     pub(crate) message: String,
 }
 
@@ -115,6 +126,7 @@ impl Notes {
             line,
             container: self.container.clone(),
             key: (!key.is_empty()).then(|| key.to_owned()),
+            path: None,
             message: message.into(),
         });
     }

@@ -10,8 +10,10 @@ use serde::Serialize;
 use crate::claim::{self, Ask, Templates};
 use crate::keys::{self, Fate, Place};
 use crate::note::{Code, Notes};
+use crate::part;
 use crate::policy::{self, RUNTIME_CLASS, SCHEDULER, STOCK_SCHEDULER};
 use crate::request::{self, Options, PodWide};
+use crate::unread;
 use crate::yaml::Node;
 
 /// One container's share, for the report.
@@ -52,12 +54,18 @@ pub(crate) fn convert(
     let wide = annotations(pod, notes);
     let Some(spec) = pod.get_mut("spec") else { return found };
     let mut shares = Vec::new();
+    let part = wide.part.as_ref().and_then(|part| Some((part, part::place(part, spec)?)));
+    if let (Some(part), None) = (&wide.part, &part) {
+        let words = format!("{}: the pod has no container that it is for", part.name);
+        notes.add(Code::Contradiction, part.line, &part.name, words);
+    }
     for list in ["initContainers", "containers"] {
         let Some(containers) = spec.get_mut(list) else { continue };
         for (at, container) in containers.items_mut().iter_mut().enumerate() {
             let name = container.get("name").and_then(Node::text).unwrap_or("?").to_owned();
             notes.container = Some(name.clone());
-            if let Some(ask) = request::take(container, &wide, options, notes) {
+            let part = part.filter(|(_, place)| *place == (list, at)).map(|(part, _)| part);
+            if let Some(ask) = request::take(container, &wide, part, options, notes) {
                 let is_sidecar = container.get("restartPolicy").is_some();
                 let line = container.line;
                 shares.push(Found { list, at, line, name, is_sidecar, ask });
@@ -70,6 +78,7 @@ pub(crate) fn convert(
     found.is_unchanged =
         matches!(&shares[..], [one] if policy::ask(&before).as_ref() == Some(&one.ask));
     claims(spec, shares, namespace, templates, &mut found, notes);
+    unread::at_pod(&before, found.shares.iter().any(unread::is_open), notes);
     scheduling(spec, has_claims, notes);
     found.is_hami = before != *pod;
     found
@@ -90,11 +99,12 @@ struct Found {
 fn annotations(pod: &mut Node, notes: &mut Notes) -> PodWide {
     let mut wide = PodWide::default();
     let Some(metadata) = pod.get_mut("metadata") else { return wide };
+    wide.part = part::take(metadata, notes);
     for part in ["annotations", "labels"] {
         let entries = metadata.get(part).map(Node::entries).unwrap_or_default().to_vec();
         for entry in entries {
             let name = &*entry.key.text;
-            let Some(key) = keys::find(Place::Annotation, name) else {
+            let Some(key) = keys::find_at_pod(part == "labels", name) else {
                 if keys::is_annotation_alike(name) {
                     let words =
                         format!("{name} is nothing that HAMi reads; correct it, or take it out");
@@ -110,6 +120,7 @@ fn annotations(pod: &mut Node, notes: &mut Notes) -> PodWide {
                 Fate::Gone(code) => {
                     notes.add(code, entry.line, name, format!("{name}: {}", key.reason()))
                 }
+                Fate::Kept => continue,
                 fate => meant(&mut wide, fate, name, value, entry.line, notes),
             }
             metadata.take(&[part, name]);
@@ -133,16 +144,22 @@ fn meant(wide: &mut PodWide, fate: Fate, name: &str, value: &str, line: usize, n
             let is_type = |c: char| c.is_ascii_alphanumeric() || " ._-/()+".contains(c);
             match words.iter().find(|word| !word.chars().all(is_type)) {
                 Some(word) => bad(format!("{word:?} is no name of a card, such as A100 or \"Tesla V100-PCIE-32GB\"")),
-                None => wide.selectors.push(claim::type_selector(&words, fate == Fate::UseType)),
+                None => types(wide, fate == Fate::UseType, name, &words, line, notes),
             }
         }
-        Fate::UseUuid | Fate::NoUuid => match words.iter().find(|word| !is_uuid(word)) {
-            Some(word) => bad(format!("{word:?} is no UUID of a card, GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx (nvidia-smi -L)")),
-            None => wide.selectors.push(claim::uuid_selector(&words, fate == Fate::UseUuid)),
-        },
+        Fate::UseUuid | Fate::NoUuid => {
+            match words.iter().find(|word| divvy_policy::limit::parse_uuid(word).is_none()) {
+                Some(word) => bad(format!("{word:?} is no UUID of a card, GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx (nvidia-smi -L)")),
+                None => {
+                    let uuids: Vec<String> = words.iter().map(|word| as_nvml(word)).collect();
+                    wide.selectors.push(claim::uuid_selector(&uuids, fate == Fate::UseUuid));
+                }
+            }
+        }
+        // The spellings are those of Go's ParseBool, by which HAMi reads it.
         Fate::Numa => match value {
-            "true" => wide.one_numa_node = true,
-            "false" => {}
+            "1" | "t" | "T" | "TRUE" | "true" | "True" => wide.one_numa_node = true,
+            "0" | "f" | "F" | "FALSE" | "false" | "False" => {}
             _ => bad(format!("{value:?} is neither true nor false")),
         },
         Fate::Mode => match value {
@@ -200,9 +217,36 @@ fn policies(
     }
 }
 
-/// Whether it is as NVML writes a card's UUID.
-fn is_uuid(text: &str) -> bool {
-    text.starts_with("GPU-") && divvy_policy::limit::parse_uuid(text).is_some()
+/// The selector for cards by type; none where the words stand for every card.
+fn types(
+    wide: &mut PodWide,
+    is_wanted: bool,
+    name: &str,
+    words: &[String],
+    line: usize,
+    notes: &mut Notes,
+) {
+    let parts: Option<Vec<String>> = words.iter().map(|word| claim::type_part(word)).collect();
+    match parts {
+        Some(parts) => wide.selectors.push(claim::type_selector(&parts, is_wanted)),
+        None if is_wanted => {
+            let words =
+                format!("{name}: {words:?} has a word that every card of NVIDIA's has: any card");
+            notes.add(Code::Removed, line, name, words);
+        }
+        None => {
+            let words = format!(
+                "{name}: {words:?} has a word that every card of NVIDIA's has, so that no card is left; name a card, such as T4"
+            );
+            notes.add(Code::BadValue, line, name, words);
+        }
+    }
+}
+
+/// A UUID with its digits in lower case, as NVML writes it and attributes have it.
+fn as_nvml(uuid: &str) -> String {
+    let (kind, digits) = uuid.split_at(uuid.find('-').unwrap_or(0));
+    format!("{kind}{}", digits.to_lowercase())
 }
 
 /// Refuses what would leave a container without its limit.
@@ -211,7 +255,7 @@ fn misplaced(pod: &Node, has_claims: bool, first_note: usize, notes: &mut Notes)
     for side in ["limits", "requests"] {
         for entry in spec.at(&["resources", side]).map(Node::entries).unwrap_or_default() {
             let name = &*entry.key.text;
-            if keys::find(Place::Resource, name).is_some() || keys::is_alike(name) {
+            if keys::is_gpu(name) {
                 let words = format!(
                     "{name} stands at the pod, where HAMi does not read it; move it to a container"
                 );

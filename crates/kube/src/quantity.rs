@@ -84,6 +84,16 @@ pub(crate) fn thousandths(text: &str) -> Result<u128, &'static str> {
     Ok(value.checked_mul(1000).ok_or("is more than can be counted")?.div_ceil(over))
 }
 
+/// The number in millionths, rounded down.
+///
+/// # Errors
+/// As [`whole`], but for what is rounded.
+pub(crate) fn millionths(text: &str) -> Result<u64, &'static str> {
+    let (value, over) = ratio(text)?;
+    let all = value.checked_mul(1_000_000).ok_or("is more than can be counted")?;
+    u64::try_from(all / over).map_err(|_| "is more than can be counted")
+}
+
 /// The number as a fraction.
 fn ratio(text: &str, most_digits: usize) -> Result<(u128, u128), &'static str> {
     let text = text.strip_prefix('+').unwrap_or(text);

@@ -4,7 +4,7 @@
 //!
 //! Does not know the pod: what its annotations ask for comes as [`PodWide`].
 
-use crate::asked::{self, Instances, Understood, Values};
+use crate::asked::{self, Instances, PodPart, Understood, Values};
 use crate::claim::{self, Ask, MOST_DEVICES, SharePriority};
 use crate::note::{Code, Notes};
 use crate::yaml::Node;
@@ -30,12 +30,15 @@ pub(crate) struct PodWide {
     pub(crate) one_numa_node: bool,
     /// Whether no other pod may be on the cards.
     pub(crate) is_alone: bool,
+    /// Part of a card for one container.
+    pub(crate) part: Option<PodPart>,
 }
 
 /// Takes a container's share out of it. `None` where it asks for no GPU, or where the notes refuse it.
 pub(crate) fn take(
     container: &mut Node,
     wide: &PodWide,
+    part: Option<&PodPart>,
     options: Options,
     notes: &mut Notes,
 ) -> Option<Ask> {
@@ -43,6 +46,9 @@ pub(crate) fn take(
     let before = notes.refusals();
     asked::resources(container, &mut values, notes);
     asked::variables(container, &mut values, notes);
+    if let Some(part) = part {
+        values.take_part(part, notes);
+    }
     if notes.refusals() > before {
         return None;
     }
@@ -231,8 +237,10 @@ fn said_memory(
     line: usize,
     notes: &mut Notes,
 ) -> Option<Option<u64>> {
-    const PERCENT: &str = "nvidia.com/gpumem-percentage";
-    match (values.memory_mib, values.percent) {
+    /// Millionths of a whole.
+    const WHOLE: u64 = 1_000_000;
+    let millionths = values.millionths.or(values.percent.map(|percent| percent * 10_000));
+    match (values.memory_mib, millionths) {
         (Some(_), Some(_)) => {
             let words =
                 "nvidia.com/gpumem and nvidia.com/gpumem-percentage exclude each other; keep one";
@@ -240,20 +248,8 @@ fn said_memory(
             None
         }
         (Some(mib), None) => Some(Some(mib)),
-        (None, Some(100)) => Some(None),
-        (None, Some(percent)) => {
-            let Some(card) = options.card_bytes.map(|bytes| bytes >> 20) else {
-                let words = format!(
-                    "{PERCENT}: {percent} is of a card whose size is not said; claims are in bytes: give --card-memory, such as 80GiB"
-                );
-                notes.add(Code::NeedsCardMemory, line, PERCENT, words);
-                return None;
-            };
-            let mib = (card * percent / 100).max(1);
-            let words = format!("{percent} % of a card of {card} MiB is {mib} MiB");
-            notes.add(Code::PercentOfCard, line, PERCENT, words);
-            Some(Some(mib))
-        }
+        (None, Some(WHOLE)) => Some(None),
+        (None, Some(part)) => of_card(part, options, line, notes).map(Some),
         (None, None) if let Some(mib) = options.default_memory_mib => {
             let words = format!("no memory is asked for: {mib} MiB, by --default-memory");
             notes.add(Code::ClusterDefault, line, "nvidia.com/gpumem", words);
@@ -269,6 +265,29 @@ fn said_memory(
             Some(None)
         }
     }
+}
+
+/// The resource by which a percentage of memory is asked for.
+const PERCENT: &str = "nvidia.com/gpumem-percentage";
+
+/// MiB of so many millionths of a card of `--card-memory`.
+fn of_card(part: u64, options: Options, line: usize, notes: &mut Notes) -> Option<u64> {
+    let (whole, rest) = (part / 10_000, part % 10_000);
+    let percent = match rest {
+        0 => whole.to_string(),
+        _ => format!("{whole}.{rest:04}").trim_end_matches('0').to_owned(),
+    };
+    let Some(card) = options.card_bytes.map(|bytes| bytes >> 20) else {
+        let words = format!(
+            "{PERCENT}: {percent} is of a card whose size is not said; claims are in bytes: give --card-memory, such as 80GiB"
+        );
+        notes.add(Code::NeedsCardMemory, line, PERCENT, words);
+        return None;
+    };
+    let mib = (card * part / 1_000_000).max(1);
+    let words = format!("{percent} % of a card of {card} MiB is {mib} MiB");
+    notes.add(Code::PercentOfCard, line, PERCENT, words);
+    Some(mib)
 }
 
 /// Percent of each card's time, and whether idle time is free beyond that.

@@ -199,6 +199,33 @@ fn a_size_that_is_none_is_refused_before_anything_is_read() {
 }
 
 #[test]
+fn a_cluster_that_renamed_its_resources_is_read() {
+    let folder = Folder::new("renamed");
+    let pod = POD.replace("nvidia.com/gpumem: 4096", "example.com/vgpu-memory: 4096");
+    let (code, out, told) = folder.convert(&[], &pod);
+    assert!(
+        code == 0 && out.contains("name: gpu-whole-10c") && told.contains("[part-unread]"),
+        "{told}"
+    );
+    assert!(told.contains("--resource-name gpumem=example.com/vgpu-memory"), "{told}");
+    let option = ["--resource-name", "gpumem=example.com/vgpu-memory"];
+    let (code, out, told) = folder.convert(&option, &pod);
+    assert!(code == 0 && out.contains("name: gpu-4096mi-10c") && told.is_empty(), "{told}");
+    folder.save("values.yaml", "resourceMem: example.com/vgpu-memory\ndefaultCores: 20\n");
+    let open = pod.replace(", nvidia.com/gpucores: 10", "");
+    let (code, out, told) = folder.convert(&["--hami-config", "values.yaml"], &open);
+    assert!(code == 0 && out.contains("name: gpu-4096mi-20c"), "{told}");
+    folder.save("empty.yaml", "a: b\n");
+    for (line, words) in [
+        (["--resource-name", "gpumem"], "KEY=NAME"),
+        (["--hami-config", "empty.yaml"], "--hami-config: empty.yaml: it has no settings"),
+    ] {
+        let (code, _, told) = folder.convert(&line, "");
+        assert!(code == 2 && told.contains(words), "{told}");
+    }
+}
+
+#[test]
 fn names_that_a_terminal_would_obey_are_shown_by_their_numbers() {
     let folder = Folder::new("escape");
     let input = POD.replace("name: p}", "name: \"p\\e[2J\"}").replace("4096", "0");

@@ -1,6 +1,8 @@
 //! Tests of the crate as a whole: the corpus, hostile input, what each key becomes, and the page.
 
+mod beyond;
 mod corpus;
+mod foreign;
 mod hostile;
 mod live;
 mod page;

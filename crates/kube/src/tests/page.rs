@@ -5,7 +5,9 @@ use std::fs;
 use std::path::Path;
 
 use crate::explain::FindingKind;
+use crate::foreign::{FOREIGN, Foreign};
 use crate::keys::{KEYS, Place};
+use crate::metric::METRICS;
 use crate::note::Code;
 use crate::prepare::PrepareReason;
 
@@ -61,6 +63,16 @@ fn the_page_has_every_key_and_code_and_the_count() {
         }
         compare(&table);
     }
+    let mut table = String::from("| system | key | what becomes of it |\n|---|---|---|\n");
+    for Foreign { system, key } in FOREIGN {
+        writeln!(table, "| {system} | `{}` | {} |", key.name, key.becomes).unwrap();
+    }
+    compare(&table);
+    let mut table = String::from("| metric of HAMi's | use instead |\n|---|---|\n");
+    for (name, instead) in METRICS {
+        writeln!(table, "| `{name}` | {instead} |").unwrap();
+    }
+    compare_on("../hami-migration.md", &table);
     let mut table = String::from("| code | level | about |\n|---|---|---|\n");
     for code in Code::ALL {
         let level = serde_json::to_value(code.level()).unwrap();

@@ -64,7 +64,6 @@ fn what_is_perhaps_mistyped_is_refused() {
         "nvidia.io/gpumem: 8192",
         "nvidia/gpumem: 8192",
         "gpumem: 8192",
-        "nvidia.com/gpu.shared: 1",
         "nvidia.com/cores: 30",
         "hami.io/gpu: 1",
         "\" nvidia.com/gpumem\": 8192",
@@ -192,7 +191,6 @@ fn what_a_claim_says_beyond_capacity_is_in_its_configuration() {
 fn annotations_are_read_as_hami_reads_them() {
     let bad = [
         "nvidia.com/use-gpuuuid: GPU-123456",
-        "nvidia.com/use-gpuuuid: MIG-0b7de4c1-93f2-4a08-8c5a-2f9a6b1d4e77",
         "nvidia.com/use-gputype: \"A100\\\") || true\"",
         "nvidia.com/use-gputype: \"\"",
         "nvidia.com/numa-bind: \"maybe\"",
