@@ -33,6 +33,7 @@ mod json;
 mod kill;
 mod lasting;
 mod leave;
+mod leftovers;
 mod lent;
 mod life;
 mod limits;

@@ -131,11 +131,30 @@ fn programs_are_tenants_of_their_own_that_take_turns() {
         assert!(program.line().contains("rounds"), "its bytes are right");
         program.ends_well();
     }
-    // Their places are the next ones'.
+    // Their places are the next ones', and go with them.
     let again = finish(&mut nvshare.works(&library(), 1, 1));
-    assert!(again.code() == Some(0) && nvshare.tenants().len() == 2, "{again}");
+    assert_eq!(again.code(), Some(0), "{again}");
+    until("each goes with its last process", || nvshare.tenants().is_empty());
     daemon.kill();
     let _ = daemon.finish();
+}
+
+/// Without a daemon the next command that looks takes it.
+#[test]
+fn a_tenant_of_variables_alone_goes_with_its_last_process() {
+    let what = "a_tenant_of_variables_alone_goes_with_its_last_process";
+    let Some(nvshare) = Nvshare::new(what) else { return };
+    let mut command = nvshare.works(&stage().join("lib/libdivvy.so"), 1, 1);
+    let mut program = Talk::start(command.env("DIVVY_MEMORY", "2GiB"));
+    program.expect("ready");
+    let listed = || nvshare.divvy(&["ps"]).out.lines().any(|line| line.starts_with("default "));
+    assert!(listed() && nvshare.tenants() == ["default"], "it lives");
+    program.go();
+    assert!(program.line().contains("rounds"));
+    program.ends_well();
+    assert_eq!(nvshare.tenants(), ["default"]);
+    assert!(!listed());
+    assert_eq!(nvshare.tenants(), [""; 0], "nothing is left of it");
 }
 
 #[test]

@@ -13,7 +13,7 @@ use crate::commands::upgrade::record::{Content, PLACE, Record};
 use crate::commands::upgrade::users::{InUse, Users};
 use crate::output::exit_codes::NOT_AS_EXPECTED;
 use crate::output::failure::usage;
-use crate::output::{json, out};
+use crate::output::{json, out, plain};
 
 /// Remove what `divvy install` wrote below a prefix.
 ///
@@ -149,10 +149,10 @@ fn text(report: &Report, is_dry: bool) -> String {
         ));
     }
     for InUse { pid, program, path } in &report.in_use {
-        text.push_str(&format!(
-            "in use: {program} (pid {pid}) goes on with {}; what it starts later is not limited\n",
-            path.display()
-        ));
+        let is_library = path.extension().is_some_and(|extension| extension == "so");
+        let starts = if is_library { "; what it starts later is not limited" } else { "" };
+        let (program, path) = (plain::line(program), path.display());
+        text.push_str(&format!("in use: {program} (pid {pid}) goes on with {path}{starts}\n"));
     }
     if report.unknown_users {
         text.push_str("some processes cannot be looked into, and may go on with these files too\n");

@@ -44,7 +44,10 @@ impl Users {
         for entry in fs::read_dir(proc).with_context(|| format!("{}", proc.display()))? {
             let path = entry?.path();
             let name = path.file_name().unwrap_or_default().to_string_lossy();
-            let Ok(pid) = name.parse() else { continue };
+            let Ok(pid) = name.parse::<u32>() else { continue };
+            if pid == std::process::id() {
+                continue;
+            }
             let [maps, environment] = ["maps", "environ"].map(|file| fs::read(path.join(file)));
             for read in [&maps, &environment] {
                 if read.as_ref().is_err_and(|error| error.kind() == ErrorKind::PermissionDenied) {
@@ -53,13 +56,10 @@ impl Users {
             }
             // One that has ended meanwhile uses none.
             let maps = String::from_utf8_lossy(maps.as_deref().unwrap_or_default()).into_owned();
-            let program = fs::read_to_string(path.join("comm")).unwrap_or_default();
             found.users.push(User {
                 pid,
-                program: program.trim_end().to_owned(),
-                runs: fs::metadata(path.join("exe"))
-                    .ok()
-                    .map(|status| (status.dev(), status.ino())),
+                program: name_of(&path),
+                runs: fs::metadata(path.join("exe")).ok().map(|status| (status.dev(), status.ino())),
                 mapped: maps.lines().filter_map(library_inode).collect(),
                 environment: environment.unwrap_or_default(),
             });
@@ -110,6 +110,14 @@ impl Users {
     pub(crate) fn has(&self, file: &Path) -> bool {
         !self.of(file).is_empty()
     }
+}
+
+/// Name of the program of a process, as it was started: a daemon of ours is `exe` to the kernel.
+fn name_of(process: &Path) -> String {
+    let line = fs::read(process.join("cmdline")).unwrap_or_default();
+    let first = line.split(|byte| *byte == 0).next().unwrap_or_default();
+    let first = String::from_utf8_lossy(first).into_owned();
+    Path::new(&first).file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 /// The inode in a line of `/proc/PID/maps`, where the file may be a library of ours.
