@@ -78,6 +78,9 @@ fn an_interrupt_ends_a_program_of_a_paused_tenant_and_says_so() {
     until("it is paused", set);
     signal(program.pid(), "INT");
     let ended = program.finish();
-    assert!(ended.err.contains("held is paused; resume it with `divvy set held --resume`"), "{ended}");
+    assert!(
+        ended.err.contains("held is paused; resume it with `divvy set held --resume`"),
+        "{ended}"
+    );
     assert!(!ended.hung && ended.code() == Some(128 + 15), "{ended}");
 }

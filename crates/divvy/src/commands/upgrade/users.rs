@@ -59,7 +59,9 @@ impl Users {
             found.users.push(User {
                 pid,
                 program: name_of(&path),
-                runs: fs::metadata(path.join("exe")).ok().map(|status| (status.dev(), status.ino())),
+                runs: fs::metadata(path.join("exe"))
+                    .ok()
+                    .map(|status| (status.dev(), status.ino())),
                 mapped: maps.lines().filter_map(library_inode).collect(),
                 environment: environment.unwrap_or_default(),
             });
