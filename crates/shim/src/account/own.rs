@@ -42,6 +42,7 @@ fn created(granted: Granted, out: Out<'_, CUcontext>, result: CUresult) -> CUres
     if let Some(context) = made {
         // A handle that was used before belongs to a context that ended unseen.
         let context = context.0.addr() as u64;
+        state::await_end(context);
         GATES.retire(&|handle| handle == context).gone();
         if let Some(stale) = CONTEXTS.take(context) {
             forget(context, Record::unpack(stale));

@@ -48,6 +48,7 @@ pub(crate) fn retain(
         && let Some(context) = pctx.get()
     {
         let context = context.0.addr() as u64;
+        state::await_end(context);
         granted.keep(context);
         device.primary.store(context, SeqCst);
     }
@@ -145,6 +146,7 @@ pub(crate) fn create_green(
         granted.keep(primary);
         device.primary.store(primary, SeqCst);
     }
+    state::await_end(made.0.addr() as u64);
     let piece = held_piece.keep();
     let primary = device.primary.load(SeqCst);
     let _ = CONTEXTS.update(primary, |old| {
@@ -172,6 +174,7 @@ pub(crate) fn destroy_green(green: CUgreenCtx, call: impl FnOnce() -> CUresult) 
     let Some([ordinal, _]) = GREENS.get(handle) else { return call() };
     let ordinal = CUdevice::try_from(ordinal).unwrap_or(0);
     let is_its = |record: Record| record.bytes == handle;
+    let _named = state::name_ending(handle);
     let views =
         GATES.retire(&|view| CONTEXTS.get(view).is_some_and(|words| is_view(words, is_its)));
     // Within the call: until then its work is waited for before memory moves.

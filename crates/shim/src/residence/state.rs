@@ -10,8 +10,9 @@ use zerocopy::FromZeros;
 use super::chunks::Chunks;
 use super::door::{Door, Inside};
 use super::slabs::Slabs;
-use crate::sys::sleep_ns;
+use crate::sys::map::Map;
 use crate::sys::wiped::Wiped;
+use crate::sys::{clock, sleep_ns};
 use crate::tenant;
 use crate::tenant::context::CONTEXTS;
 
@@ -82,27 +83,60 @@ pub(crate) fn enter_if_any() -> Option<Inside> {
 /// Between two looks whether the library's own thread has left a context.
 const LOOK_NS: u32 = 20_000;
 
+/// Handles of contexts that calls under way may end: the driver may give one to a new context before what was made in the
+/// old one is forgotten.
+static ENDING: Map = Map::new(47);
+/// So long a new context waits for that.
+const FORGETS_NS: u64 = 1_000_000_000;
+
+/// A handle that may be about to end, until what was made in it is forgotten.
+pub(crate) struct Named(u64);
+
+/// Says that a call may end what has this handle.
+pub(crate) fn name_ending(handle: u64) -> Named {
+    let _ = ENDING.insert(handle, [1, 0]);
+    Named(handle)
+}
+
+impl Drop for Named {
+    fn drop(&mut self) {
+        ENDING.take(self.0);
+    }
+}
+
+/// Waits until what was made in an earlier context of this handle is forgotten.
+pub(crate) fn await_end(handle: u64) {
+    let until_ns = clock::now_ns().saturating_add(FORGETS_NS);
+    while ENDING.get(handle).is_some() && clock::now_ns() < until_ns {
+        sleep_ns(LOOK_NS);
+    }
+}
+
 /// A call that may end a context, until dropped.
 #[must_use = "the context may be used again when this is dropped"]
-pub(crate) struct Ending(Option<(&'static State, Inside)>);
+pub(crate) struct Ending {
+    inside: Option<(&'static State, Inside)>,
+    _named: Named,
+}
 
 /// Goes in, for a call that may end the context with this handle: neither does memory move in it meanwhile, nor is the
 /// library's own thread there. That is there for moments, or for work that the driver would wait for too.
 pub(crate) fn enter_to_end(context: u64) -> Ending {
     let state = tenant::oversubscribed().and_then(|_| make());
-    Ending(state.map(|state| {
+    let inside = state.map(|state| {
         let inside = state.door.pass();
         state.ending.fetch_add(1, SeqCst);
-        while state.at_context.load(SeqCst) == context {
+        while context != 0 && state.at_context.load(SeqCst) == context {
             sleep_ns(LOOK_NS);
         }
         (state, inside)
-    }))
+    });
+    Ending { inside, _named: name_ending(context) }
 }
 
 impl Drop for Ending {
     fn drop(&mut self) {
-        if let Some((state, _)) = &self.0 {
+        if let Some((state, _)) = &self.inside {
             state.ending.fetch_sub(1, SeqCst);
         }
     }
