@@ -254,6 +254,10 @@ pub(super) fn tell_stays(stays: Stays) {
 
 /// Says which memory cannot come back, and why.
 pub(super) fn tell_lost(state: &State, why: &str) {
+    // Of a process that ends nothing is lost.
+    if driver::mem_info() == Err(CUresult::CUDA_ERROR_DEINITIALIZED) {
+        return;
+    }
     state.chunks.for_each(|chunk| {
         if chunk.place() == Place::Host && !chunk.is_managed() {
             let (device, at) = (chunk.device(), chunk.address());
