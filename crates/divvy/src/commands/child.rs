@@ -27,6 +27,7 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{Pid, getpgid, getpgrp, getpid, getsid};
 
 use crate::output::{exit_codes, failure, out};
+use crate::pause::pause;
 use crate::signals;
 
 /// Signals passed on to the child.
@@ -140,7 +141,7 @@ fn end_soon(child: Pid, has_ended: &Arc<AtomicBool>) {
     let has_ended = Arc::clone(has_ended);
     // Without a thread the user is told all the same, and can send another signal.
     let _ = signals::quiet_thread("divvy interrupt", move || {
-        std::thread::sleep(INTERRUPT);
+        pause(INTERRUPT);
         if !has_ended.load(Relaxed) {
             let _ = kill(child, Signal::SIGTERM);
         }

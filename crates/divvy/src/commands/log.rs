@@ -22,6 +22,7 @@ use crate::log::words::human;
 use crate::output::exit_codes::NOT_AS_EXPECTED;
 use crate::output::failure::{usage, with_code};
 use crate::output::{json, out, plain};
+use crate::pause::pause;
 use crate::tenants::tenant_dir;
 
 /// Say what has happened: changes of limits, refusals, tenants and daemons that came and went.
@@ -164,7 +165,7 @@ fn follow(args: &Args, found: Found, wanted: Wanted) -> Result<u8> {
             false if lines.is_empty() => {}
             false => out::text(&table(&lines, &TimeZone::system(), &ZonedDateTime::now()))?,
         }
-        std::thread::sleep(LOOK);
+        pause(LOOK);
         lines = look(&wanted).lines;
     }
 }

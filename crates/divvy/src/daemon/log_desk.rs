@@ -25,6 +25,7 @@ use crate::log::line::LogLine;
 use crate::log::read::{Found, Wanted};
 use crate::log::refused::{self, RefusalWatch};
 use crate::log::{journal::Journal, place};
+use crate::pause::pause;
 use crate::tenants::dir::FileIdentity;
 use crate::wire::{Answer, MAX_FRAME_BYTES};
 
@@ -114,7 +115,7 @@ pub(super) fn start(home: &DaemonHome, shared: &Arc<Shared>) -> Result<()> {
             let hands = shared.seen.lock().unwrap_or_else(PoisonError::into_inner).hands.clone();
             hands.iter().for_each(|hand| shared.log.look(hand, &shared.journal, false));
             shared.log.forget(&hands, &shared.journal);
-            std::thread::sleep(LOOK);
+            pause(LOOK);
         }
     })
 }
