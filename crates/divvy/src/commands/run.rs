@@ -5,10 +5,7 @@
 //! none of its processes is left.
 
 use std::ffi::OsString;
-use std::fs::File;
-use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -17,7 +14,6 @@ use clap::ValueEnum;
 use divvy_abi::config::{FLAG_BACKEND_MANAGED, FLAG_BACKEND_VMM, FLAG_OVERSUBSCRIBE};
 use divvy_policy::limit::Rules;
 use divvy_policy::variables::{BACKEND, BACKENDS, OVERSUBSCRIBE, TENANT};
-use nix::libc::O_NONBLOCK;
 
 use crate::commands::audit::{Audit, Finding};
 use crate::commands::ps;
@@ -32,6 +28,7 @@ use crate::machine::{contexts, install};
 use crate::output::exit_codes::{self, NOT_AS_EXPECTED};
 use crate::output::failure::{self, usage};
 use crate::output::reason::Reason;
+use crate::output::report_file::Report;
 use crate::output::{json, out};
 use crate::stage::Scratch;
 use crate::tenants::promised::Promise;
@@ -332,35 +329,6 @@ fn cards(sim: bool) -> Result<Cards> {
     let links = Scratch::make("devices")?;
     let (environment, library) = simulated(sim, links.path())?;
     Ok(Cards::of(&DriverChoice { library, environment }))
-}
-
-/// The file of `--report`, open before the program starts: what cannot be written is known then.
-struct Report {
-    file: File,
-    path: PathBuf,
-}
-
-impl Report {
-    fn open(path: &Path) -> Result<Self> {
-        // A pipe that nobody reads must not hold the program up.
-        let mut options = File::options();
-        let options = options.write(true).create(true).truncate(false).custom_flags(O_NONBLOCK);
-        let file = options.open(path).with_context(|| Self::cannot(path))?;
-        Ok(Self { file, path: path.to_owned() })
-    }
-
-    fn cannot(path: &Path) -> String {
-        format!("--report {} cannot be written", path.display())
-    }
-
-    /// Writes the report in place of what is there.
-    fn write(mut self, text: &str) -> Result<()> {
-        let is_file = self.file.metadata().is_ok_and(|status| status.is_file());
-        let emptied = if is_file { self.file.set_len(0) } else { Ok(()) };
-        emptied
-            .and_then(|()| self.file.write_all(format!("{text}\n").as_bytes()))
-            .with_context(|| Self::cannot(&self.path))
-    }
 }
 
 /// Has a daemon run for the tenant, unless the machine's does; without one the program runs all the

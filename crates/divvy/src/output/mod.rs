@@ -11,5 +11,6 @@ pub mod out;
 pub(crate) mod plain;
 pub mod progress;
 pub(crate) mod reason;
+pub(crate) mod report_file;
 pub mod sizes;
 pub mod table;
