@@ -216,3 +216,52 @@ fn programs_in_go_start() {
         assert_eq!((told.code(), &*told.out), (Some(0), "init 0\n"), "{told}");
     }
 }
+
+#[test]
+fn divvy_run_starts_a_program_of_address_sanitizer() {
+    if of_gcc("libasan.so").is_none() {
+        println!("SKIPPED divvy_run_starts_a_program_of_address_sanitizer: gcc has no libasan.so");
+        return;
+    }
+    let machine = Machine::new().native().apart().with("ASAN_OPTIONS", "detect_leaks=0");
+    let program = program("begin-address", &[], &["-fsanitize=address"]);
+    let path = program.to_str().expect("a path in UTF-8");
+    let mut command = machine.divvy(&["run", "--no-daemon", "--memory", "700MiB", "--", path]);
+    let told = finish(&mut command);
+    assert_eq!((told.code(), &*told.out), (Some(0), "small 0 large 2\n"), "{told}");
+    let told = finish(&mut machine.divvy(&["doctor", "--", path]));
+    assert!(told.out.contains("DV025") && told.out.contains("verify_asan_link_order=0"), "{told}");
+}
+
+#[test]
+fn doctor_says_where_limits_reach_no_program() {
+    let library = stage().join("lib/libdivvy.so");
+    let library = library.to_str().expect("a path in UTF-8");
+    let told = |variables: &[(&str, &str)], words: &[&str]| {
+        let machine = variables
+            .iter()
+            .fold(Machine::new().native().apart(), |machine, pair| machine.with(pair.0, pair.1));
+        finish(&mut machine.divvy(&[&["doctor"], words].concat()))
+    };
+    let quiet = told(&[("DIVVY_MEMORY", "1GiB"), ("LD_PRELOAD", library)], &[]);
+    assert!(quiet.out.contains("Nothing stands in the way"), "{quiet}");
+    let with = |limit: &'static str, value: &'static str, preload: &'static str| {
+        told(
+            &[(limit, value), ("LD_PRELOAD", if preload == "ours" { library } else { preload })],
+            &[],
+        )
+    };
+    for (bad, words) in [
+        (told(&[("DIVVY_MEMORY", "1GiB")], &[]), "limits nothing: libdivvy.so is not preloaded"),
+        (with("DIVVY_MEMORY", "1GiB", "/nonexistent/libdivvy.so"), "does not exist"),
+        (with("DIVVY_MEMORY", "1GiB", "lib/libdivvy.so"), "does not exist"),
+        (with("DIVVY_MEMORY_7", "1GiB", "ours"), "names device 7, which is not there"),
+        (with("DIVVY_COMPUTE_7", "30%", "ours"), "names device 7, which is not there"),
+        (with("DIVVY_MEMORY", "300MiB", "ours"), "that a context takes"),
+        (told(&[], &["--", "env", "-i", "sh"]), "empties the environment"),
+        (told(&[], &["--", "env", "-u", "LD_PRELOAD", "sh"]), "takes LD_PRELOAD away"),
+    ] {
+        assert!(bad.out.contains(words) && bad.code() == Some(1), "{words}: {bad}");
+        assert!(!bad.out.contains("Nothing stands in the way"), "{bad}");
+    }
+}
