@@ -57,7 +57,7 @@ impl Values {
         }
         match part.amount {
             PartAmount::Mib(mib) => self.memory_mib = Some(mib),
-            PartAmount::Millionths(part) if part % 10_000 == 0 => {
+            PartAmount::Millionths(part) if part.is_multiple_of(10_000) => {
                 self.percent = Some(part / 10_000)
             }
             PartAmount::Millionths(part) => self.millionths = Some(part),
@@ -215,7 +215,7 @@ fn set(values: &mut Values, fate: Fate, value: u64, entry: &MapEntry, notes: &mu
                 "{name}: {value} in units of {unit} MiB is more than any card has; is it in MiB? Then write nvidia.com/gpumem"
             )),
         },
-        Fate::MemoryBytes if value % MIB != 0 => {
+        Fate::MemoryBytes if !value.is_multiple_of(MIB) => {
             bad(format!("{name}: {value} bytes are no whole MiB; write a multiple of 1Mi"));
         }
         Fate::MemoryBytes => memory(values, Some(value / MIB), value, entry, notes),
@@ -275,7 +275,7 @@ fn hundredths(values: &mut Values, fate: Fate, value: u64, entry: &MapEntry, not
     let name = &*entry.key.text;
     let (cards, part) = match value {
         1..=99 => (1, value),
-        _ if value > 0 && value % 100 == 0 => (value / 100, 100),
+        _ if value > 0 && value.is_multiple_of(100) => (value / 100, 100),
         _ => {
             let words = format!(
                 "{name}: {value} is neither a part of a card (1 to 99) nor whole cards (100, 200 …)"

@@ -224,7 +224,7 @@ fn run(args: &ConvertArgs) -> Result<u8, Ended> {
         default_memory_mib: said(args.default_memory).or(chart.default_memory_mib),
         default_cores: said(args.default_cores).or(chart.default_cores),
     };
-    let names = [&args.resource_name[..], &chart.names].concat();
+    let names = [&args.resource_name[..], &chart.names[..]].concat();
     let sources = sources(&args.files)?;
     let places = args.out.as_deref().map(|folder| places(folder, &sources)).transpose()?;
     let mut results: Vec<Converted> = Vec::new();

@@ -174,7 +174,7 @@ fn limit(variable: &Variable) -> Result<Option<(bool, String)>, String> {
     }
     if let Some(index) = rule_of(name, MEMORY) {
         return match size::parse_written(value) {
-            Ok(Limit::Bytes(bytes)) if bytes % (1 << 20) == 0 => {
+            Ok(Limit::Bytes(bytes)) if bytes.is_multiple_of(1 << 20) => {
                 Ok(Some((true, rule(index, format!("{}MiB", bytes >> 20)))))
             }
             Ok(Limit::Bytes(bytes)) => Ok(Some((true, rule(index, format!("{bytes}B"))))),

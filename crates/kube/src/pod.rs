@@ -8,7 +8,7 @@
 use serde::Serialize;
 
 use crate::claim::{self, Ask, Templates};
-use crate::keys::{self, Fate, Place};
+use crate::keys::{self, Fate};
 use crate::note::{Code, Notes};
 use crate::part;
 use crate::policy::{self, RUNTIME_CLASS, SCHEDULER, STOCK_SCHEDULER};

@@ -89,7 +89,7 @@ pub(crate) fn thousandths(text: &str) -> Result<u128, &'static str> {
 /// # Errors
 /// As [`whole`], but for what is rounded.
 pub(crate) fn millionths(text: &str) -> Result<u64, &'static str> {
-    let (value, over) = ratio(text)?;
+    let (value, over) = ratio(text, MOST_DIGITS)?;
     let all = value.checked_mul(1_000_000).ok_or("is more than can be counted")?;
     u64::try_from(all / over).map_err(|_| "is more than can be counted")
 }
