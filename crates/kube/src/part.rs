@@ -13,7 +13,7 @@ use crate::note::{Code, Notes};
 use crate::quantity;
 use crate::yaml::{MapEntry, Node};
 
-/// What was found so far.
+/// Amounts and places that were found so far.
 #[derive(Debug, Default)]
 struct Said {
     amount: Option<(String, usize, PartAmount)>,
