@@ -184,7 +184,8 @@ pub(crate) fn graph(
     per_thread: bool,
     call: impl FnOnce() -> CUresult,
 ) -> CUresult {
-    work(stream, per_thread, || cost::key(WorkKind::Graph, [exec.0.addr() as u64, 0, 0]), call)
+    let key = || cost::key(WorkKind::Graph, [exec.0.addr() as u64, 0, 0]);
+    work(stream, per_thread, key, || state::unless_lost(call))
 }
 
 /// A copy whose ends say what it is: `device_bytes` of work if both lie in the device's memory, else

@@ -12,8 +12,9 @@
 //! ```
 //!
 //! Open: everything may be on the card and is; the thread sleeps until the orders change. Closed: memory moves, or is
-//! away. Lost: bytes on the host cannot come back, though contexts answer that may use them; each call that may is told
-//! so from then on, and none reaches the driver. Where the contexts themselves are broken the driver tells them.
+//! away. Lost: bytes on the host cannot come back, though contexts answer that may use them; launches are refused from
+//! then on, and the driver refuses copies, since nothing is mapped there. Where the contexts themselves are broken it
+//! refuses all.
 //!
 //! Promises: it runs as long as the process; it sleeps in the kernel while there is nothing to do; it runs in no forked
 //! child, which gets one of its own at its first block. The door opens onto no memory that is away and may be used.
@@ -84,7 +85,7 @@ enum Phase {
     Open,
     /// The door is closed, and work that was submitted before has ended.
     Closed,
-    /// Calls are refused.
+    /// Launches are refused.
     Lost,
 }
 
@@ -224,7 +225,7 @@ impl Service {
         self.state.door.open();
     }
 
-    /// The driver does not give memory back: no call that may use it reaches it again.
+    /// The driver does not give memory back: no kernel that may use it reaches it again.
     fn lose(&mut self) {
         movement::tell_lost(self.state, "the driver refuses it");
         (self.phase, self.waits_from_ns) = (Phase::Lost, 0);

@@ -10,6 +10,7 @@ use divvy_driver_api::types::{CUDA_LAUNCH_PARAMS, CUfunction, CUlaunchConfig, CU
 use crate::account::library;
 use crate::gate::submit::{kernel_key, submit, volume, work};
 use crate::gate::{self, GATES};
+use crate::residence::state;
 use crate::sys::{In, Out, real};
 
 /// Launches a kernel.
@@ -33,9 +34,8 @@ pub(crate) fn cuLaunchKernel(
         real.per_thread(),
         || kernel_key(function, volume(gx, gy, gz), volume(bx, by, bz)),
         || {
-            library::launched(function, || {
-                real.call(function, gx, gy, gz, bx, by, bz, shared, stream, params, extra)
-            })
+            let call = || real.call(function, gx, gy, gz, bx, by, bz, shared, stream, params, extra);
+            library::launched(function, || state::unless_lost(call))
         },
     )
 }
@@ -57,7 +57,8 @@ pub(crate) fn cuLaunchKernelEx(
         let stream = gate::stream(launch.hStream, real.per_thread());
         GATES.ask(stream, kernel_key(function, blocks, threads))
     };
-    submit(asked, || library::launched(function, || real.call(config, function, params, extra)))
+    let call = || real.call(config, function, params, extra);
+    submit(asked, || library::launched(function, || state::unless_lost(call)))
 }
 
 /// Launches kernels on several devices at once; the gate asked is that of the current context.
@@ -67,7 +68,7 @@ pub(crate) fn cuLaunchCooperativeKernelMultiDevice(
     count: c_uint,
     flags: c_uint,
 ) -> CUresult {
-    let call = || real.call(list, count, flags);
+    let call = || state::unless_lost(|| real.call(list, count, flags));
     let Some(first) = list.get() else { return call() };
     let blocks = volume(first.gridDimX, first.gridDimY, first.gridDimZ);
     let threads = volume(first.blockDimX, first.blockDimY, first.blockDimZ);

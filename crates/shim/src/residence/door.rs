@@ -42,7 +42,7 @@ const CLOSED: u32 = 1;
 const WANTED: u32 = 2;
 /// Calls are turned back, and what is under way is waited for; nothing is away.
 const CLOSING: u32 = 3;
-/// Calls may go in, and are refused there.
+/// Calls may go in; launches are refused there.
 const REFUSING: u32 = 4;
 /// So much longer than its patience a closer may take until calls open the door in its stead.
 const LATE_NS: u64 = 100_000_000;
@@ -145,13 +145,13 @@ impl Door {
         wake(&self.state);
     }
 
-    /// Opens it for calls that are refused: [`Door::refuses`].
+    /// Opens it; launches are refused: [`Door::refuses`].
     pub(crate) fn refuse(&self) {
         self.state.store(REFUSING, SeqCst);
         wake(&self.state);
     }
 
-    /// Whether calls that may touch memory are not to reach the driver.
+    /// Whether kernels that may use memory are not to reach the driver.
     pub(crate) fn refuses(&self) -> bool {
         self.state.load(SeqCst) == REFUSING
     }

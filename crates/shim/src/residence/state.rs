@@ -58,20 +58,21 @@ pub(crate) fn enter() -> Inside {
     }
 }
 
-/// Answer to a call that may touch memory which cannot come back: the driver's own where nothing lies at an address, after
-/// which it answers to no other call.
-pub(crate) const LOST: CUresult = CUresult::CUDA_ERROR_ILLEGAL_ADDRESS;
-
-/// Whether calls that may touch memory are to be answered with [`LOST`].
-#[inline]
-pub(crate) fn is_lost() -> bool {
-    get().is_some_and(|state| state.door.refuses())
+/// Makes `call`, which launches kernels from inside, but where memory that they may use cannot come back: the answer is the
+/// driver's own after a kernel that found none at an address. Copies and fills of such addresses the driver refuses itself,
+/// since nothing is mapped there.
+#[inline(always)]
+pub(crate) fn unless_lost(call: impl FnOnce() -> CUresult) -> CUresult {
+    match get() {
+        Some(state) if state.door.refuses() => CUresult::CUDA_ERROR_ILLEGAL_ADDRESS,
+        _ => call(),
+    }
 }
 
 /// Makes `call` from inside.
 pub(crate) fn inside(call: impl FnOnce() -> CUresult) -> CUresult {
     let _inside = enter();
-    if is_lost() { LOST } else { call() }
+    call()
 }
 
 /// Goes in; none where no memory may leave.
