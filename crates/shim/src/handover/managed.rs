@@ -63,7 +63,7 @@ impl Reserving {
             }
         };
         self.tenant.note_reason(Reason::NoManaged as u32);
-        let device = self.device.ordinal.unsigned_abs();
+        let device = self.device.number();
         tell(
             Reason::NoManaged,
             format_args!("device {device}: {} of managed memory refused: {refused}", Size(bytes)),

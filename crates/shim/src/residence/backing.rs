@@ -72,7 +72,7 @@ fn choose(tenant: &Tenant, device: &Device) -> u32 {
             log!(
                 Error,
                 "device {}: memory cannot leave the card: the device or its driver has no {}",
-                device.ordinal.unsigned_abs(),
+                device.number(),
                 if wants_managed {
                     "managed memory that moves by pages"
                 } else {

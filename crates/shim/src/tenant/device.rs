@@ -248,6 +248,14 @@ impl Device {
         super::card_as_seen(self.tenant, self.limit_bytes(), card)
     }
 
+    /// The number that messages have for it: the machine's where a limit made it known, else CUDA's.
+    pub(crate) fn number(&self) -> u32 {
+        match self.index.load(Relaxed) {
+            u32::MAX => self.ordinal.unsigned_abs(),
+            index => index,
+        }
+    }
+
     /// The card's memory.
     pub(crate) fn total_bytes(&self) -> u64 {
         self.total_bytes
@@ -340,7 +348,7 @@ impl Device {
 
     /// Says why `bytes` were refused: one line, and the reason in the tenant's files.
     pub(crate) fn tell(&self, bytes: u64, kind: MemoryKind, refusal: MemoryRefusal) {
-        let device = self.ordinal.unsigned_abs();
+        let device = self.number();
         let what = kind.word();
         let size = Size(bytes);
         match refusal {
@@ -379,11 +387,7 @@ impl Device {
         let size = Size(bytes);
         reason::tell(
             Reason::Grown,
-            format_args!(
-                "device {}: {size} more for {} did not fit",
-                self.ordinal.unsigned_abs(),
-                kind.word()
-            ),
+            format_args!("device {}: {size} more for {} did not fit", self.number(), kind.word()),
         );
     }
 
@@ -396,7 +400,7 @@ impl Device {
                 "device {}: {} for blocks refused: of what may leave the card host memory would have to hold {}, and {} are to be \
                  had; end tenants that oversubscribe, give back memory, or give the host more (`divvy daemon --status`, \
                  --host-memory)",
-                self.ordinal.unsigned_abs(),
+                self.number(),
                 Size(bytes),
                 Size(host.needed_bytes),
                 Size(host.room_bytes)
@@ -409,10 +413,7 @@ impl Device {
         self.tenant.note_reason(Reason::NoTable as u32);
         reason::tell(
             Reason::NoTable,
-            format_args!(
-                "device {}: the process has no memory left to keep count",
-                self.ordinal.unsigned_abs()
-            ),
+            format_args!("device {}: the process has no memory left to keep count", self.number()),
         );
     }
 
