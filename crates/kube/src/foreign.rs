@@ -128,6 +128,9 @@ pub(crate) static FOREIGN: &[Foreign] = &[
     resource(NVIDIA, "nvidia.com/hostdev*", Fate::Kept, KEPT),
     resource(NVIDIA, "nvidia.com/rdma_*", Fate::Kept, KEPT),
     resource(NVIDIA, "nvidia.com/sriov*", Fate::Kept, KEPT),
+    resource(NVIDIA, "nvidia.com/ib_*", Fate::Kept, KEPT),
+    resource(NVIDIA, "nvidia.com/mlnx*", Fate::Kept, KEPT),
+    resource(NVIDIA, "nvidia.com/mlx*", Fate::Kept, KEPT),
     resource(
         "nos",
         "nvidia.com/gpu-*",
