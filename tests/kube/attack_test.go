@@ -3,6 +3,7 @@ package kube
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -88,6 +89,7 @@ func attacked(t *testing.T, plane *Plane) {
 		{"an editor of a namespace", plane.editorsAttempts(t, namespace)},
 		{"a pod's own account", plane.podsAttempts(t, namespace)},
 	}
+	all = append(all, attacker{"another user's program on the node", plane.filesAttempts(t)})
 	var table strings.Builder
 	table.WriteString("| who | tries to | answer |\n|---|---|---|\n")
 	reached := 0
@@ -105,6 +107,35 @@ func attacked(t *testing.T, plane *Plane) {
 		t.Errorf("%d attempts reach beyond their own", reached)
 	}
 	sameTable(t, table.String())
+}
+
+// filesAttempts are those of a program that has the host's files, as a user who is none of ours: a pod has none of them.
+func (plane *Plane) filesAttempts(t *testing.T) []attempt {
+	only := map[string]string{"test": "attack-files"}
+	node := plane.simulated(t, "attack-3", only)
+	// To use a socket is to write to it. Folders above those that the agent makes are the kubelet's and the runtime's.
+	may := func(wanted os.FileMode, path ...string) func() error {
+		return func() error {
+			file := filepath.Join(append([]string{node.Root}, path...)...)
+			found, err := filepath.Glob(file)
+			if err != nil || len(found) == 0 {
+				return fmt.Errorf("%s: there is none %w", file, err)
+			}
+			of := check[os.FileInfo](t)(os.Stat(found[0]))
+			above := check[os.FileInfo](t)(os.Stat(filepath.Dir(found[0])))
+			if of.Mode().Perm()&wanted == wanted && above.Mode().Perm()&0o001 != 0 {
+				return nil
+			}
+			return errors.NewForbidden(dra.Resource("files"), file, nil)
+		}
+	}
+	const write = os.FileMode(0o002)
+	return []attempt{
+		{"call the agent as the kubelet does", beyond, may(write, "plugins", driver, "*.sock")},
+		{"register in the agent's name", beyond, may(write, "plugins_registry", driver)},
+		{"change the list of what is preloaded", beyond, may(write, "state")},
+		{"change the checkpoint", beyond, may(write, "state", "checkpoint.json")},
+	}
 }
 
 // sameTable compares the page's table with that of this run, or writes it where DIVVY_WRITE is set.
