@@ -38,8 +38,8 @@ impl<'de, K: DeserializeOwned> Deserialize<'de> for Item<K> {
         if let Ok(object) = K::deserialize(&value) {
             return Ok(Self { metadata: metadata(&value), object: Ok(object) });
         }
-        // Whoever may write an object may write these, times that no calendar has among them, and nothing here goes by them but
-        // that they are there.
+        // These may be written with the object, by times that no calendar has; a template whose writers are not understood is
+        // somebody else's.
         let fields = value.pointer_mut("/metadata").and_then(Value::as_object_mut);
         fields.map(|fields| fields.remove("managedFields"));
         let object = K::deserialize(&value).map_err(|error| error.to_string());

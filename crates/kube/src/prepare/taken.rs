@@ -21,7 +21,7 @@ pub(super) struct TakenPart {
 }
 
 impl TakenPart {
-    /// What a tenant has of a card by the daemon's limits. A cap is the most that it has, which a burst makes all; what is due to it
+    /// The part that a tenant has of a card by the daemon's limits. A cap is the most that it has, which a burst makes all; what is due to it
     /// is its weight, where that is less.
     pub(super) fn of_limits(card: &CardLimits, weight: u32) -> Self {
         let cap = card.share_ppm.div_ceil(PPM_OF_PERCENT);
