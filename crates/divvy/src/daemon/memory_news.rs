@@ -59,7 +59,7 @@ impl MemoryNews {
                     let path = PathBuf::from(&tenant.directory);
                     journal.tell(LogLine {
                         device: Some(memory.gpu.clone()),
-                        message: Some(words.to_owned()),
+                        message: Some(memory.detail.clone().unwrap_or_else(|| words.to_owned())),
                         ..Subject::of(&path, config.as_ref(), tenant.uid).line(event)
                     });
                 }

@@ -60,6 +60,7 @@ refusals! {
     Unshared = 211, "memory that may leave the card could not be shared with another process";
     NoManaged = 212, "managed memory was refused: no daemon answers, or there is none left";
     HostMemory = 213, "memory was refused: the host has no room for what may have to leave the card";
+    NoRoom = 214, "calls failed: what the tenant holds has no room on the card";
 }
 
 /// What a process says of its refusals.

@@ -5,7 +5,7 @@
 //! large. It is told then, since no turn would come.
 //!
 //! Promises: time counts only while a call waits and there is no room, and begins again once the tenant has run; a bound that an
-//! operator sets keeps nobody from running. Does not decide who goes.
+//! operator sets keeps no tenant from running. Does not decide who goes.
 
 use super::holder::HolderState;
 use super::order::{LockedOut, PINNED_OUT_NS};

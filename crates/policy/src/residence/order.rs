@@ -11,8 +11,8 @@ pub const ORDER_LEASE_NS: (u64, u64) = (1_000_000_000, 500_000_000);
 pub const KEPT_BEYOND_BYTES: u64 = 2 << 30;
 
 /// Time for which a tenant that is [`HolderStatus::PinnedOut`] is waited for before what it asks for is refused, and for which
-/// one that has no room for what it holds waits before it is [`LockedOut`]: half the longest wait for a turn, so that whoever
-/// is not told has a turn; and what a program needs that ends, to have given its room back.
+/// one that has no room for what it holds waits before it is [`LockedOut`]: half the longest wait for a turn, so that one
+/// which is not told has a turn; and what a program needs that ends, to have given its room back.
 pub const PINNED_OUT_NS: u64 = 15_000_000_000;
 
 /// Status of a tenant after a step, as `divvy ps` shows it.

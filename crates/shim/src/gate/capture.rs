@@ -26,7 +26,7 @@ pub(crate) fn begin(
     call: impl FnOnce() -> CUresult,
 ) -> CUresult {
     // Nothing moves while a capture is under way, so it waits for what moves.
-    let _inside = state::enter();
+    let _inside = state::enter_to_capture();
     GATES.capture_begins();
     let result = call();
     begun(stream, per_thread, result);

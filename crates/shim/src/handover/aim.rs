@@ -4,11 +4,13 @@
 //! number and is fulfilled once: what a call has brought back since stays until the next wish. Does not move anything.
 
 use divvy_driver_api::types::CUdevice;
-use divvy_page::Tenant;
+use divvy_page::{LockedOut, Tenant};
 
 use crate::residence::state::State;
 use crate::sys::clock;
+use crate::tenant;
 use crate::tenant::device::{self, Device};
+use crate::tenant::reason::{self, Reason, Size};
 
 /// The last wish of the owner's, and whether it is fulfilled.
 pub(super) struct Wish {
@@ -118,8 +120,42 @@ impl<'a> Aim<'a> {
         }
     }
 
+    /// Says that calls which wait for memory wait in vain, where an owner does; whether one does.
+    pub(super) fn tell_locked_out(&self) -> bool {
+        let is_out = |device: &&Device| {
+            let out = device::memory_order(device.ordinal).and_then(|order| order.locked_out());
+            let out = out.filter(|_| self.wish.is_none() && self.is_in_need(device.ordinal));
+            out.inspect(|out| tell_no_room(device, *out)).is_some()
+        };
+        device::all_met().find(is_out).is_some()
+    }
+
     /// Whether that is so of any device.
     pub(super) fn is_any_in_need(&self) -> bool {
         Self::devices().any(|device| self.is_in_need(device))
     }
+}
+
+/// Says that memory of the device which is away cannot come back: there is no room for it.
+fn tell_no_room(device: &Device, out: LockedOut) {
+    if let Some(tenant) = tenant::oversubscribed() {
+        tenant.note_reason(Reason::NoRoom as u32);
+    }
+    let total_bytes = device.total_bytes();
+    let foreign_bytes = u64::from(out.foreign_mib).saturating_mul(1 << 20);
+    let others_bytes = total_bytes.saturating_sub(out.room_bytes).saturating_sub(foreign_bytes);
+    reason::tell(
+        Reason::NoRoom,
+        format_args!(
+            "device {}: {} of this tenant have no room there, and calls that need them fail from here on: {} can be had; of \
+             {} contexts, pools and other memory of tenants that does not move have {}, and programs of no tenant {} (`divvy \
+             ps` names them)",
+            device.ordinal.unsigned_abs(),
+            Size(out.needed_bytes),
+            Size(out.room_bytes),
+            Size(total_bytes),
+            Size(others_bytes),
+            Size(foreign_bytes)
+        ),
+    );
 }

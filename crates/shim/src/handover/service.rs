@@ -7,7 +7,7 @@
 //!        | +---------------------------------------------------+              v
 //!        |                all is back that the program has                 Closed
 //!        +-------------------------------------------------------------------+ |
-//!                                        the driver will not give it back    | |
+//!         the driver will not give it back, or has no room for it for long   | |
 //!                                                                   Lost <---+-+
 //! ```
 //!
@@ -36,8 +36,8 @@ use crate::tenant;
 const PATIENCE_NS: [u64; 2] = [200_000_000, 2_000_000_000];
 /// So many times as long nobody is held back after that.
 const REST: u64 = 4;
-/// Between two looks at a capture.
-const CAPTURE_NS: u32 = 50_000_000;
+/// Between two looks at captures: while others are kept from beginning, and while they are not.
+const CAPTURE_NS: [u32; 2] = [500_000, 50_000_000];
 /// How long it sleeps at most, while memory is on the card and while it is away.
 const ON_CARD_NS: u64 = 1_000_000_000;
 const AWAY_NS: u64 = 20_000_000;
@@ -153,9 +153,13 @@ impl Service {
             (false, _) => self.refused_from_ns = 0,
             (true, 0) => self.refused_from_ns = clock::now_ns(),
             (true, from_ns) if clock::now_ns().saturating_sub(from_ns) >= REFUSALS_NS => {
+                movement::tell_lost(state, "the driver refuses it");
                 return self.lose();
             }
             (true, _) => {}
+        }
+        if self.waits_from_ns != 0 && aim.tell_locked_out() {
+            return self.lose();
         }
         match is_back && aim.is_open() {
             // Copies that are not kept go before it sleeps.
@@ -178,14 +182,18 @@ impl Service {
             }
             return;
         }
-        // While a stream captures, nobody is held back.
-        if GATES.captures() {
-            movement::tell_stays(Stays::Capture);
-            sleep_ns(CAPTURE_NS);
-            return;
-        }
+        // While a stream captures, no call is held back but those by which other captures begin: a program that always has
+        // one open, now of this stream and now of that, is met between two.
         let [first_ns, longest_ns] = PATIENCE_NS;
-        match self.close() {
+        let [held_ns, free_ns] = CAPTURE_NS;
+        let until_ns = clock::now_ns().saturating_add(self.patience_ns);
+        self.state.door.hold_captures(until_ns);
+        let stays = match have_captures_ended(until_ns, held_ns) {
+            true => self.close(),
+            false => Stays::Capture,
+        };
+        self.state.door.hold_captures(0);
+        match stays {
             Stays::Not => {
                 self.phase = Phase::Closed;
                 (self.patience_ns, self.retry_ns) = (first_ns, RETRY_NS[0]);
@@ -193,7 +201,13 @@ impl Service {
             stays => {
                 movement::tell_stays(stays);
                 let rest_ns = REST.saturating_mul(self.patience_ns);
-                clock::sleep_until(clock::now_ns().saturating_add(rest_ns));
+                let until_ns = clock::now_ns().saturating_add(rest_ns);
+                match stays {
+                    Stays::Capture => {
+                        let _ = have_captures_ended(until_ns, free_ns);
+                    }
+                    _ => clock::sleep_until(until_ns),
+                }
                 self.patience_ns = self.patience_ns.saturating_mul(2).min(longest_ns);
             }
         }
@@ -225,9 +239,8 @@ impl Service {
         self.state.door.open();
     }
 
-    /// The driver does not give memory back: no kernel that may use it reaches it again.
+    /// Memory does not come back: no kernel that may use it reaches the driver again.
     fn lose(&mut self) {
-        movement::tell_lost(self.state, "the driver refuses it");
         (self.phase, self.waits_from_ns) = (Phase::Lost, 0);
         movement::tell(false, 0);
         self.state.door.refuse();
@@ -251,6 +264,9 @@ impl Service {
         movement::tell(aim.is_to_move(), self.waits_from_ns);
         if !aim.is_to_move() {
             movement::drop_copies(self.state, aim);
+        } else if moved == Moved::Waits {
+            // The owner allows more than there is: something else than tenants has it.
+            movement::tell_free(self.state);
         }
         if self.waits_from_ns == 0 && (aim.wish.is_some() || moved < Moved::Waits) {
             self.state.door.await_wanted(AWAY_NS);
@@ -263,4 +279,15 @@ impl Service {
             false => first_ns,
         };
     }
+}
+
+/// Waits until no stream captures; false if one does at `deadline_ns`.
+fn have_captures_ended(deadline_ns: u64, look_ns: u32) -> bool {
+    while GATES.captures() {
+        if clock::now_ns() >= deadline_ns {
+            return false;
+        }
+        sleep_ns(look_ns);
+    }
+    true
 }

@@ -59,6 +59,8 @@ pub(crate) struct Door {
     state: AtomicU32,
     /// When calls open it in the stead of who closes.
     opens_ns: AtomicU64,
+    /// Until when captures do not begin.
+    captures_from_ns: AtomicU64,
     inside: [Stripe; STRIPES],
 }
 
@@ -107,6 +109,19 @@ impl Door {
                 }
             };
             wait(&self.state, asleep_on, ASK_AGAIN_NS);
+        }
+    }
+
+    /// Lets no capture begin until `ns`, in CLOCK_MONOTONIC; those that wait go on where that is 0.
+    pub(crate) fn hold_captures(&self, ns: u64) {
+        self.captures_from_ns.store(ns, SeqCst);
+    }
+
+    /// Waits until a capture may begin. One that the same thread has open already lasts so much longer, and no more: that is
+    /// why there is a time.
+    pub(super) fn await_capture(&self) {
+        while clock::now_ns() < self.captures_from_ns.load(SeqCst) {
+            sleep_ns(LOOK_NS);
         }
     }
 

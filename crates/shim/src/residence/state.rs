@@ -69,6 +69,14 @@ pub(crate) fn unless_lost(call: impl FnOnce() -> CUresult) -> CUresult {
     }
 }
 
+/// Goes in for a call by which a capture begins.
+pub(crate) fn enter_to_capture() -> Inside {
+    if let Some(state) = get() {
+        state.door.await_capture();
+    }
+    enter()
+}
+
 /// Makes `call` from inside.
 pub(crate) fn inside(call: impl FnOnce() -> CUresult) -> CUresult {
     let _inside = enter();

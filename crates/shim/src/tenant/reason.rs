@@ -38,10 +38,12 @@ pub(crate) enum Reason {
     NoManaged = 212,
     /// The host has no room for what would have to leave the card.
     HostMemory = 213,
+    /// What the tenant holds has no room on the card.
+    NoRoom = 214,
 }
 
 impl Reason {
-    const ALL: [Self; 13] = [
+    const ALL: [Self; 14] = [
         Self::OverLimit,
         Self::Contended,
         Self::BadLimit,
@@ -55,6 +57,7 @@ impl Reason {
         Self::Unshared,
         Self::NoManaged,
         Self::HostMemory,
+        Self::NoRoom,
     ];
 
     /// Whether this is the first time in this process that the reason is given.
