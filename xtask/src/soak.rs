@@ -49,6 +49,9 @@ pub(crate) struct Range {
     /// For so long instead, whatever `--seeds` says.
     #[arg(long)]
     hours: Option<f64>,
+    /// Only tenants' memory.
+    #[arg(long)]
+    memory: bool,
     /// Make what fails small instead, and keep it: short, mixed, lone, beside or caps and a seed, or case and a file.
     #[arg(long, num_args = 2, value_names = ["KIND", "SEED"])]
     shrink: Vec<String>,
@@ -110,14 +113,18 @@ pub(crate) fn share(range: &Range) -> Result<()> {
     let mut search = cargo();
     search.args(["test", "--profile", "soak", "--package", "divvy-searcher", "--test", "soak"]);
     search.args(["--", "--nocapture"]);
-    search.env("DIVVY_RESULT", &partial).env("FROM", range.from.to_string());
+    let (name, result) = match range.memory {
+        true => ("soak-memory", "DIVVY_MEMORY_RESULT"),
+        false => ("soak-share", "DIVVY_RESULT"),
+    };
+    search.env(result, &partial).env("FROM", range.from.to_string());
     match range.hours {
         Some(hours) => search.env("DIVVY_SECONDS", (hours * 3_600.0).to_string()),
         None => search.env("SEEDS", range.seeds.to_string()),
     };
     let searched = run(&mut search);
     if partial.exists() {
-        let kept = kept("soak-share", &partial)?;
+        let kept = kept(name, &partial)?;
         println!("what was searched, and the worst of it: {}", shown(&kept));
         draw(&kept)?;
     }

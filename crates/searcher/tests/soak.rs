@@ -124,3 +124,27 @@ fn for_as_long_as_is_asked() {
     let broken: u64 = kinds.iter().map(|kind| kind.broken).sum();
     assert_eq!(broken, 0, "cases that hang or break a capture: see {}", result.display());
 }
+
+/// Tenants' memory alone, for as long: to the file that `DIVVY_MEMORY_RESULT` names.
+#[test]
+fn memory_for_as_long_as_is_asked() {
+    let Some(result) = std::env::var_os("DIVVY_MEMORY_RESULT") else { return };
+    let seconds =
+        std::env::var("DIVVY_SECONDS").ok().map(|text| text.parse::<f64>().expect("seconds"));
+    let seeds = workers::chosen(u64::MAX / 1_000);
+    let (begun, mut from, mut kind) = (Instant::now(), seeds.start, Kind::new("memory"));
+    while from < seeds.end && seconds.is_none_or(|most| begun.elapsed().as_secs_f64() < most) {
+        let to = seeds.end.min(from + AT_ONCE);
+        workers::of_seeds(from..to, memory::drawn).into_iter().for_each(|seen| kind.add(seen));
+        from = to;
+        let spent = begun.elapsed().as_secs();
+        eprintln!("{spent:5} s: {} cases of memory, {} broken", kind.run, kind.broken);
+        let all = json!({
+            "benchmark": "soak memory", "version": env!("CARGO_PKG_VERSION"),
+            "from": seeds.start, "to": to, "seconds": spent, "kinds": [kind.json()],
+        });
+        let text = serde_json::to_string_pretty(&all).expect("plain data has a form");
+        std::fs::write(&result, text).expect("the result can be written");
+    }
+    assert_eq!(kind.broken, 0, "cases that break: see {}", result.display());
+}

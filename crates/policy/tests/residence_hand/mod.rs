@@ -18,6 +18,8 @@ pub(crate) struct Hand {
     pub(crate) state: ResidenceState,
     pub(crate) orders: Vec<HolderOrder>,
     pub(crate) now_ns: u64,
+    /// The room of the device, where that is more than the capacity.
+    pub(crate) room_bytes: u64,
     pub(crate) begun: bool,
 }
 
@@ -34,6 +36,7 @@ impl Hand {
             state: ResidenceState::default(),
             orders: vec![HolderOrder::default(); rows],
             now_ns: SEC,
+            room_bytes: 0,
             begun: false,
         }
     }
@@ -51,7 +54,7 @@ impl Hand {
             // The orders of an earlier planner stand.
             holder.ceiling_bytes = if first { holder.resident_bytes } else { order.allowed_bytes };
         }
-        let room = DeviceRoom { capacity_bytes, room_bytes: capacity_bytes };
+        let room = DeviceRoom { capacity_bytes, room_bytes: capacity_bytes.max(self.room_bytes) };
         let mut planner =
             ResidencePlanner { tuning: &self.tuning, rows: &mut self.rows, state: &mut self.state };
         let next_ns = planner.step(self.now_ns, room, &holders, &mut self.orders);

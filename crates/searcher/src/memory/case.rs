@@ -134,7 +134,7 @@ pub enum MemoryChange {
         /// How much.
         mib: u64,
     },
-    /// The same of programs that are no tenant's: the owner learns of it by what processes say is free.
+    /// Programs that are no tenant's take so much: the owner learns of it by what processes say is free.
     Foreign {
         /// How much.
         mib: u64,
