@@ -37,6 +37,7 @@ mod leftovers;
 mod lent;
 mod life;
 mod limits;
+mod log;
 mod managed;
 mod managed_backend;
 mod modules;

@@ -24,7 +24,7 @@ const ENTER: &str = r#"
 set -e
 mount --make-rprivate /
 mount --bind "$1" /mnt
-for place in /run /proc/driver; do mount -t tmpfs -o mode=755 none "$place"; done
+for place in /run /var/log /proc/driver; do mount -t tmpfs -o mode=755 none "$place"; done
 for place in /dev/shm /tmp; do mount -t tmpfs -o mode=1777 none "$place"; done
 mkdir -p "/proc/driver/nvidia/gpus/0000:01:00.0"
 echo "GPU UUID: $2" > "/proc/driver/nvidia/gpus/0000:01:00.0/information"

@@ -19,6 +19,7 @@ use divvy_page::{AttachError, ConfigSource, OwnerWord, SharedEntry, Tenant};
 
 use self::limits::TenantPlace;
 use self::reason::Reason;
+use crate::sys::log::log;
 use crate::sys::once::Once;
 use crate::sys::reference::Reference;
 
@@ -56,7 +57,7 @@ static ANY_GATE: Reference<OwnerWord> = Reference::none();
 pub(crate) fn membership() -> Membership {
     let state = match STATE.get() {
         Some(state) => Some(state),
-        None => STATE.get_or_try_init(attach),
+        None => begin(),
     };
     match state {
         Some(State::Member(tenant)) => Membership::Member(tenant),
@@ -65,6 +66,16 @@ pub(crate) fn membership() -> Membership {
         None if limits::fails_open() => Membership::Open,
         None => Membership::Closed(Reason::NoTenant),
     }
+}
+
+/// Learns it.
+#[cold]
+fn begin() -> Option<&'static State> {
+    let state = STATE.get_or_try_init(attach);
+    if let Some(State::Member(tenant)) = state {
+        reason::note_in(tenant);
+    }
+    state
 }
 
 /// Whether launches must look at their gates.
@@ -183,6 +194,11 @@ fn failed(reason: Reason) -> State {
 fn settle(attached: Result<Tenant, AttachError>, directory: &str) -> Option<State> {
     match attached {
         Ok(tenant) => {
+            log!(
+                Info,
+                "tenant {directory}: joined; memory rules: {}",
+                tenant.config().rules().len()
+            );
             ANY_GATE.set(tenant.any_gate());
             Some(State::Member(tenant))
         }

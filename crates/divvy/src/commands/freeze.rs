@@ -3,18 +3,20 @@
 //! Both write a wish into the tenant's config, by the same way as `divvy set`, and wait until its processes say that it
 //! is fulfilled. Contexts, and memory that something else than addresses refers to, stay on the card.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
 use crate::commands::set;
+use crate::daemon::client;
 use crate::machine::host_memory;
 use crate::output::exit_codes::NOT_AS_EXPECTED;
 use crate::output::failure::{usage, with_code};
 use crate::output::progress::Watched;
 use crate::output::{json, out, plain, sizes};
 use crate::pause::pause;
+use crate::tenants::cause::Cause;
 use crate::tenants::ledger::{self, LedgerTenant};
 use crate::wire::LimitChange;
 
@@ -88,9 +90,9 @@ struct Report {
     pinned_bytes: u64,
     /// Bytes of its contexts, which stay on the card.
     context_bytes: u64,
-    /// Why some of it stays, where it does.
+    /// Why it stays where it is, where it does: one word of a closed list.
     #[serde(skip_serializing_if = "Option::is_none")]
-    stays: Option<&'static str>,
+    stays: Option<Cause>,
 }
 
 fn wish(which: &Which, frozen: bool) -> Result<u8> {
@@ -140,7 +142,6 @@ struct Where {
     movers: u64,
     managed_bytes: u64,
     moving: bool,
-    stays: Option<&'static str>,
 }
 
 impl Where {
@@ -156,7 +157,6 @@ impl Where {
                 sum.movers += residence.movers;
                 sum.managed_bytes += residence.managed_bytes;
                 sum.moving |= residence.moving;
-                sum.stays = sum.stays.or(residence.stays);
             }
         }
         sum
@@ -182,7 +182,8 @@ fn await_done(
     let verb = if frozen { "leaves the card" } else { "comes back" };
     let mut progress = Watched::new(format!("the memory of {tenant} {verb}"));
     loop {
-        let now = look(&directory)?;
+        let tenant_now = ledger::read_foreign(&directory)?;
+        let now = Where::of(&tenant_now);
         let done = match frozen {
             // Once all has left, a call may have brought it back before this look.
             true => now.resident_bytes <= now.pinned_bytes || now.left >= left_once,
@@ -190,6 +191,7 @@ fn await_done(
             false => now.away_bytes == 0 || now.managed_bytes > 0 && now.resident_bytes > 0,
         };
         if (done && !now.moving) || from.elapsed() >= patience {
+            let cause = why(tenant_now, frozen);
             return Ok(Report {
                 tenant,
                 directory,
@@ -200,7 +202,7 @@ fn await_done(
                 away_bytes: now.away_bytes,
                 pinned_bytes: now.pinned_bytes,
                 context_bytes: now.context_bytes,
-                stays: now.stays.filter(|_| frozen && !done),
+                stays: (!done).then_some(cause),
             });
         }
         progress.note(now.part(frozen));
@@ -208,13 +210,20 @@ fn await_done(
     }
 }
 
-fn look(directory: &Path) -> Result<Where> {
-    Ok(Where::of(&ledger::read_foreign(directory)?))
+/// Why memory is not where it is to be.
+fn why(tenant: LedgerTenant, frozen: bool) -> Cause {
+    if frozen {
+        return Cause::of_staying(&tenant);
+    }
+    let mut tenants = [tenant];
+    ledger::add_views(&mut tenants, &client::views());
+    Cause::of_away(&tenants[0])
 }
 
 fn words(report: &Report) -> String {
     let tenant = plain::line(&report.tenant);
     let size = |bytes: u64| sizes::text(bytes);
+    let why = report.stays.map_or("", Cause::text);
     let stays = match report.pinned_bytes {
         0 => String::new(),
         bytes => format!(" {} must stay.", size(bytes)),
@@ -243,28 +252,13 @@ fn words(report: &Report) -> String {
              takes the wish back.\n",
             size(report.resident_bytes),
             report.seconds,
-            reason(report.stays)
+            why
         ),
         (false, false) => format!(
-            "{tenant}: {} is still on the host after {:.0} s: the card has no room for it. It comes back as soon as \
-             there is.\n",
+            "{tenant}: {} is still on the host after {:.0} s: {}. It comes back as soon as that is over.\n",
             size(report.away_bytes),
-            report.seconds
+            report.seconds,
+            why
         ),
-    }
-}
-
-/// The reason why memory stays, in words.
-const fn reason(stays: Option<&str>) -> &'static str {
-    let Some(stays) = stays else { return "its program has not answered yet" };
-    match stays.as_bytes() {
-        b"calls" => "a call of the program that may use it has not returned",
-        b"work" => {
-            "work on the card does not end, a stream that waits for the program itself perhaps"
-        }
-        b"capture" => "a stream is being captured",
-        b"host" => "the host has no room for it",
-        b"context" => "its contexts are broken, and answer no call any more",
-        _ => "the driver refuses to move it",
     }
 }

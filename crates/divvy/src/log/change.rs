@@ -11,6 +11,7 @@ use divvy_policy::limit::{self, UuidText};
 use divvy_policy::share;
 
 use super::line::{Asker, Event, LogLine, Setting};
+use crate::machine::gpus;
 use crate::output::sizes;
 use crate::tenants::limits;
 use crate::tenants::snapshot::{Snapshot, config_name};
@@ -63,7 +64,7 @@ pub(crate) fn lines(
         .iter()
         .map(|device| UsedDevice {
             uuid: device.uuid,
-            index: device.index,
+            index: device.index.or_else(|| gpus::index_of(&UuidText(&device.uuid).to_string())),
             total_bytes: device.total_bytes,
         })
         .collect();

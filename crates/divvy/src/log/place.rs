@@ -26,13 +26,15 @@ pub(crate) fn of_user(home: Option<&Path>) -> Vec<PathBuf> {
         (path.is_absolute() && is_own(&path, uid)).then_some(path)
     };
     let roots = tenant_dir::roots(uid);
-    let usual = PathBuf::from(format!("/run/user/{uid}"));
-    let apart = absolute("XDG_RUNTIME_DIR").filter(|path| *path != usual);
+    let systems = PathBuf::from(format!("/run/user/{uid}"));
+    let apart = absolute("XDG_RUNTIME_DIR").filter(|path| *path != systems);
     let state = absolute("XDG_STATE_HOME").map(|path| path.join("divvy"));
     let apart = apart.map(|path| path.join(format!("divvy-{uid}")));
     let at_home = absolute("HOME").map(|home| home.join(".local/state/divvy"));
-    let first = [state, apart, at_home].into_iter().flatten();
-    let all = first.chain(home.map(Path::to_owned)).chain(roots);
+    // What is kept apart neither writes nor reads the user's other logs.
+    let usual = if apart.is_some() { Vec::new() } else { roots };
+    let best = state.or_else(|| apart.clone()).or(at_home);
+    let all = best.into_iter().chain(apart).chain(home.map(Path::to_owned)).chain(usual);
     all.fold(Vec::new(), |mut folders, folder| {
         if !folders.contains(&folder) {
             folders.push(folder);

@@ -13,6 +13,7 @@ use divvy_policy::limit::UuidText;
 
 use super::change::Subject;
 use super::line::{Event, LogLine};
+use crate::machine::gpus;
 
 /// Time between two lines about one process and code: a day of a program that never stops asking is 1,440 lines, a fifth
 /// of the log.
@@ -237,7 +238,9 @@ pub(crate) fn line(subject: &Subject, usage: Option<&UsageFile>, refused: &Refus
         pid: (refused.pid != 0).then_some(refused.pid),
         by: Some(refused.comm.clone()),
         device: device.as_ref().map(|device| UuidText(&device.uuid).to_string()),
-        index: device.as_ref().and_then(|device| device.index),
+        index: device.as_ref().and_then(|device| {
+            device.index.or_else(|| gpus::index_of(&UuidText(&device.uuid).to_string()))
+        }),
         code: Some(format!("DV{:03}", refused.code)),
         count: (refused.count > 1).then_some(refused.count),
         message: Some(words.unwrap_or("something was refused").to_owned()),

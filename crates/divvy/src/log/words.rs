@@ -10,7 +10,7 @@ use crate::output::plain;
 pub(crate) fn human(line: &LogLine) -> String {
     let message = line.message.as_deref().unwrap_or_default();
     let text = match Event::of(&line.event) {
-        Some(Event::Refused) => format!("{}{message}{}", times(line), by(line)),
+        Some(Event::Refused) => format!("{}{}{message}", who(line), times(line)),
         Some(Event::Changed) => format!("{}{}", change(line), by(line)),
         Some(Event::Made) => format!("was made{}", by(line)),
         Some(Event::Removed) => format!("was removed{}", by(line)),
@@ -67,6 +67,15 @@ fn change(line: &LogLine) -> String {
             };
             format!("{setting}{of}: {old} -> {new}")
         }
+    }
+}
+
+/// The process that was refused something.
+fn who(line: &LogLine) -> String {
+    let name = line.by.as_deref().unwrap_or("a process");
+    match line.pid {
+        Some(pid) => format!("{name} (pid {pid}): "),
+        None => format!("{name}: "),
     }
 }
 

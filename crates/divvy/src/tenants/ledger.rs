@@ -7,12 +7,13 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use divvy_abi::config::{Config, FLAG_OVERSUBSCRIBE, GateLine, Rule, gate};
-use divvy_abi::usage::{MemoryKind, Stays};
+use divvy_abi::usage::MemoryKind;
 use divvy_page::ResidenceEntry;
 use divvy_policy::limit::{self, UuidText};
 use divvy_policy::share;
 
 use crate::output::reason::Reason;
+use crate::tenants::cause::Cause;
 use crate::tenants::dir::Dir;
 use crate::tenants::limits;
 use crate::tenants::snapshot::{self, DeviceSnapshot, ProcessSnapshot, Snapshot};
@@ -115,6 +116,9 @@ pub struct DeviceUse {
     pub residence: Option<ResidenceUse>,
     /// State of that memory, as a daemon says it: runs, restores, waits, rests, frozen, larger, pinned-out or bypassed.
     pub(crate) memory_status: Option<String>,
+    /// Why memory that is away does not come back, while a call waits for it; by one word of a closed list.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) memory_cause: Option<Cause>,
     /// Time in which calls waited for that memory, for room or for their turn, as a daemon counts it.
     pub(crate) memory_waited_ns: Option<u64>,
     /// Work submitted and not ended, in device time, as far as its processes know.
@@ -161,20 +165,7 @@ pub struct ResidenceUse {
     pub managed_bytes: u64,
     /// Why some was to leave at the last attempt and stayed: `calls`, `work`, `capture`, `host`, `context` or `driver`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub stays: Option<&'static str>,
-}
-
-/// The word for why memory stays.
-const fn word_of(stays: Stays) -> Option<&'static str> {
-    match stays {
-        Stays::Not => None,
-        Stays::Calls => Some("calls"),
-        Stays::Work => Some("work"),
-        Stays::Capture => Some("capture"),
-        Stays::Host => Some("host"),
-        Stays::Context => Some("context"),
-        Stays::Driver => Some("driver"),
-    }
+    pub stays: Option<Cause>,
 }
 
 impl ResidenceUse {
@@ -198,7 +189,7 @@ impl ResidenceUse {
             stayed: entry.stayed,
             movers: entry.movers,
             managed_bytes: entry.managed_bytes,
-            stays: word_of(entry.stays),
+            stays: Cause::said(entry.stays),
         })
     }
 }
@@ -324,6 +315,15 @@ pub(crate) fn add_views(tenants: &mut [LedgerTenant], views: &[View]) {
             device.reasons.extend(known.and_then(|known| note(&known.reason, &known.detail)));
         }
     }
+    for tenant in tenants.iter_mut() {
+        let waits =
+            |device: &DeviceUse| device.residence.is_some_and(|memory| memory.waiting_ns > 0);
+        let cause = |device: &DeviceUse| waits(device).then(|| Cause::of_waiting(tenant, device));
+        let causes: Vec<_> = tenant.devices.iter().map(cause).collect();
+        for (device, cause) in tenant.devices.iter_mut().zip(causes) {
+            device.memory_cause = cause;
+        }
+    }
     let is_served = |tenant: &LedgerTenant| {
         let mut served = views.iter().flat_map(|view| &view.tenants);
         served.any(|seen| seen.directory == tenant.directory)
@@ -384,6 +384,7 @@ fn device(device: &DeviceSnapshot, of: &Snapshot) -> DeviceUse {
         gate: gate_word(line, config.is_some_and(|config| config.paused != 0)),
         active: line.map_or(0, |line| line.active),
         memory_status: None,
+        memory_cause: None,
         memory_waited_ns: None,
         mode: None,
         reasons: Vec::new(),

@@ -4,6 +4,7 @@
 
 pub(crate) mod asked_limits;
 pub(crate) mod by_id;
+pub mod cause;
 pub mod change;
 pub(crate) mod dir;
 pub(crate) mod discover;

@@ -44,7 +44,7 @@ const ENTER: &str = r#"
 set -e
 mount --make-rprivate /
 mount --bind "$1" /mnt
-mount -t tmpfs -o mode=755 none /run
+for place in /run /var/log; do mount -t tmpfs -o mode=755 none "$place"; done
 for place in /dev/shm /tmp; do mount -t tmpfs -o mode=1777 none "$place"; done
 shift
 exec "$@"

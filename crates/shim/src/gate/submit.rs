@@ -71,10 +71,7 @@ pub(crate) fn submit(
 ) -> CUresult {
     // Nothing is dropped here but by `launched`: each hook would have a copy of that.
     let mut held = ManuallyDrop::new(if is_gated() { Held::of(asked()) } else { None });
-    let result = match &*held {
-        Some(Held { is_lost: true, .. }) => state::LOST,
-        _ => call(),
-    };
+    let result = call();
     if held.is_some() {
         launched(&mut held, result);
     }
@@ -85,8 +82,6 @@ pub(crate) fn submit(
 struct Held {
     admitted: Option<Admitted>,
     inside: Option<Inside>,
-    /// Some cannot come back: the driver does not get it.
-    is_lost: bool,
 }
 
 impl Held {
@@ -94,8 +89,7 @@ impl Held {
     #[inline(never)]
     fn of(admitted: Option<Admitted>) -> Option<Self> {
         let inside = state::enter_if_any();
-        let is_held = admitted.is_some() || inside.is_some();
-        is_held.then(|| Self { admitted, inside, is_lost: state::is_lost() })
+        (admitted.is_some() || inside.is_some()).then_some(Self { admitted, inside })
     }
 }
 
@@ -103,7 +97,7 @@ impl Held {
 #[cold]
 #[inline(never)]
 fn launched(held: &mut Option<Held>, result: CUresult) {
-    let Some(Held { admitted, inside, .. }) = held.take() else { return };
+    let Some(Held { admitted, inside }) = held.take() else { return };
     if let Some(admitted) = admitted {
         admitted.launched(result == SUCCESS);
     }
@@ -136,32 +130,21 @@ pub(crate) fn shared_event() {
 /// [`end_span`] for a `call` that may return only when work in flight has ended.
 #[inline(always)]
 pub(crate) fn transfer(call: impl FnOnce() -> CUresult) -> CUresult {
-    let held = asleep();
-    let result = if held.is_lost { state::LOST } else { call() };
-    awake(held);
+    let sleeper = asleep();
+    let result = call();
+    awake(sleeper);
     result
-}
-
-/// Holds of a transfer while the driver has it.
-struct Asleep {
-    _sleeper: Option<Sleeper>,
-    _inside: Option<Inside>,
-    is_lost: bool,
 }
 
 /// Of its own: the hooks of eighty copies have it, and none is called as often as a launch's.
 #[inline(never)]
-fn asleep() -> Asleep {
-    if !is_gated() {
-        return Asleep { _sleeper: None, _inside: None, is_lost: false };
-    }
-    let (_sleeper, _inside) = (GATES.sleep(), state::enter_if_any());
-    Asleep { _sleeper, _inside, is_lost: state::is_lost() }
+fn asleep() -> (Option<Sleeper>, Option<Inside>) {
+    if is_gated() { (GATES.sleep(), state::enter_if_any()) } else { (None, None) }
 }
 
 /// The end of it, of its own for the same reason.
 #[inline(never)]
-fn awake(_: Asleep) {}
+fn awake(_: (Option<Sleeper>, Option<Inside>)) {}
 
 /// A synchronisation: when it has returned, what was submitted before it is known to have ended, if
 /// it waited for all of it.

@@ -62,7 +62,6 @@ impl Reserving {
                 "the --managed-limit of the daemon does not leave so much"
             }
         };
-        self.tenant.note_reason(Reason::NoManaged as u32);
         let device = self.device.number();
         tell(
             Reason::NoManaged,

@@ -34,7 +34,8 @@ pub(crate) fn cuLaunchKernel(
         real.per_thread(),
         || kernel_key(function, volume(gx, gy, gz), volume(bx, by, bz)),
         || {
-            let call = || real.call(function, gx, gy, gz, bx, by, bz, shared, stream, params, extra);
+            let call =
+                || real.call(function, gx, gy, gz, bx, by, bz, shared, stream, params, extra);
             library::launched(function, || state::unless_lost(call))
         },
     )

@@ -25,6 +25,7 @@ use super::names::{Names, UnknownIndex};
 use super::reason::{self, Reason, Size};
 use super::{Membership, membership, mps, opens_on_failure};
 use crate::sys::driver;
+use crate::sys::log::log;
 use crate::sys::once::Once;
 
 /// Memory of a context on a card that was not measured, in bytes: the largest figure known.
@@ -214,7 +215,12 @@ pub(crate) fn register(
         name: seen.name,
     };
     match tenant.device_row(&device) {
-        Ok(row) => Some((row, limit_bytes, index)),
+        Ok(row) => {
+            let limit = Size(limit_bytes.unwrap_or(seen.total_bytes));
+            let total = Size(seen.total_bytes);
+            log!(Info, "{}: limit {limit} of {total}", limit::UuidText(&seen.names.uuid));
+            Some((row, limit_bytes, index))
+        }
         Err(error) => {
             reason::tell(
                 Reason::NoDevice,
@@ -355,7 +361,6 @@ impl Device {
             MemoryRefusal::OverLimit { held_bytes } => {
                 let reason =
                     if kind == MemoryKind::Context { Reason::Context } else { Reason::OverLimit };
-                self.tenant.note_reason(reason as u32);
                 let held = Size(held_bytes);
                 let limit = Size(self.limit_bytes().unwrap_or(0));
                 reason::tell(
@@ -366,7 +371,6 @@ impl Device {
                 );
             }
             MemoryRefusal::Contended => {
-                self.tenant.note_reason(Reason::Contended as u32);
                 reason::tell(
                     Reason::Contended,
                     format_args!(
@@ -383,7 +387,6 @@ impl Device {
 
     /// Notes that `bytes` had to be handed back after the driver took them.
     pub(crate) fn tell_grown(&self, bytes: u64, kind: MemoryKind) {
-        self.tenant.note_reason(Reason::Grown as u32);
         let size = Size(bytes);
         reason::tell(
             Reason::Grown,
@@ -393,7 +396,6 @@ impl Device {
 
     /// Says that a block of `bytes` was refused because of the host's memory.
     pub(crate) fn tell_host(&self, bytes: u64, host: HostRefusal) {
-        self.tenant.note_reason(Reason::HostMemory as u32);
         reason::tell(
             Reason::HostMemory,
             format_args!(
@@ -410,7 +412,6 @@ impl Device {
 
     /// Notes that there is no memory to remember an allocation in.
     pub(crate) fn tell_no_table(&self) {
-        self.tenant.note_reason(Reason::NoTable as u32);
         reason::tell(
             Reason::NoTable,
             format_args!("device {}: the process has no memory left to keep count", self.number()),

@@ -6,7 +6,10 @@
 use core::fmt;
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
+use divvy_page::Tenant;
+
 use crate::sys::log::log;
+use crate::sys::reference::Reference;
 
 /// Why a request for device memory was refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -92,8 +95,20 @@ impl fmt::Display for Size {
     }
 }
 
-/// Writes one line about a refusal, as an error the first time and as information afterwards.
+/// The tenant of this process, once it is known, in whose files reasons are noted.
+static TENANT: Reference<Tenant> = Reference::none();
+
+/// Has reasons noted in the files of `tenant` from now on.
+pub(super) fn note_in(tenant: &'static Tenant) {
+    TENANT.set(tenant);
+}
+
+/// Writes one line about a refusal, as an error the first time and as information afterwards, and its code into the
+/// tenant's files: for `divvy ps` and the log.
 pub(crate) fn tell(reason: Reason, text: fmt::Arguments<'_>) {
+    if let Some(tenant) = TENANT.get() {
+        tenant.note_reason(reason as u32);
+    }
     if reason.is_first() {
         log!(Error, "{reason}: {text}");
     } else {
