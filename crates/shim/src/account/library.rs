@@ -1,9 +1,11 @@
 //! Libraries: images that belong to no context, and take memory in each that uses them.
 //!
-//! Their global arrays take device memory when a context first uses them (measured). They are charged at the load, in the
-//! current context, and in any other before it can use them: when it asks for a kernel, a function, a module or a variable
-//! of the library, or launches one of its kernels by the kernel's own handle. A library that was loaded without a context is charged on the first device, until one uses it. Each
-//! copy's charge ends with its context, and all of them with the library.
+//! Their global arrays take device memory when a context first uses them (measured). They are
+//! charged at the load, in the current context, and in any other before it can use them: when it asks
+//! for a kernel, a function, a module or a variable of the library, or launches one of its kernels by
+//! the kernel's own handle. A library that was loaded without a context is charged on the first
+//! device, until a context uses it. Each copy's charge ends with its context, and all of them with the
+//! library.
 //!
 //! Launches look at this while a library with large globals has been loaded; else they cost one load.
 
