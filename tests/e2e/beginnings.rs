@@ -198,6 +198,15 @@ fn allocators_start() {
 #[test]
 fn programs_in_go_start() {
     let machine = Machine::new();
+    let plain = machine.home().join("plain-go");
+    let text = machine.home().join("plain.go");
+    std::fs::write(&text, "package main\nfunc main() { println(\"begun\") }\n").expect("a file");
+    let mut go = Command::new("go");
+    go.args(["build", "-o"]).arg(&plain).arg(&text).env("CGO_ENABLED", "0");
+    if go.output().is_ok_and(|made| made.status.success()) {
+        let told = play(&machine, &plain, &[], &[]);
+        assert_eq!((told.code(), told.err.contains("begun")), (Some(0), true), "{told}");
+    }
     let built = machine.home().join("begin-go");
     let made = Command::new("go")
         .args(["build", "-o"])
@@ -223,7 +232,7 @@ fn divvy_run_starts_a_program_of_address_sanitizer() {
         println!("SKIPPED divvy_run_starts_a_program_of_address_sanitizer: gcc has no libasan.so");
         return;
     }
-    let machine = Machine::new().native().apart().with("ASAN_OPTIONS", "detect_leaks=0");
+    let machine = Machine::new().native().with("ASAN_OPTIONS", "detect_leaks=0");
     let program = program("begin-address", &[], &["-fsanitize=address"]);
     let path = program.to_str().expect("a path in UTF-8");
     let mut command = machine.divvy(&["run", "--no-daemon", "--memory", "700MiB", "--", path]);
@@ -240,8 +249,8 @@ fn doctor_says_where_limits_reach_no_program() {
     let told = |variables: &[(&str, &str)], words: &[&str]| {
         let machine = variables
             .iter()
-            .fold(Machine::new().native().apart(), |machine, pair| machine.with(pair.0, pair.1));
-        finish(&mut machine.divvy(&[&["doctor"], words].concat()))
+            .fold(Machine::new().native(), |machine, pair| machine.with(pair.0, pair.1));
+        finish(machine.divvy(&[&["doctor"], words].concat()).current_dir(stage()))
     };
     let quiet = told(&[("DIVVY_MEMORY", "1GiB"), ("LD_PRELOAD", library)], &[]);
     assert!(quiet.out.contains("Nothing stands in the way"), "{quiet}");
@@ -254,7 +263,8 @@ fn doctor_says_where_limits_reach_no_program() {
     for (bad, words) in [
         (told(&[("DIVVY_MEMORY", "1GiB")], &[]), "limits nothing: libdivvy.so is not preloaded"),
         (with("DIVVY_MEMORY", "1GiB", "/nonexistent/libdivvy.so"), "does not exist"),
-        (with("DIVVY_MEMORY", "1GiB", "lib/libdivvy.so"), "does not exist"),
+        (with("DIVVY_MEMORY", "1GiB", "lib/nothing.so"), "does not exist"),
+        (with("DIVVY_MEMORY", "1GiB", "lib/libdivvy.so"), "found from this directory alone"),
         (with("DIVVY_MEMORY_7", "1GiB", "ours"), "names device 7, which is not there"),
         (with("DIVVY_COMPUTE_7", "30%", "ours"), "names device 7, which is not there"),
         (with("DIVVY_MEMORY", "300MiB", "ours"), "that a context takes"),

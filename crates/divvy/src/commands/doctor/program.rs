@@ -55,7 +55,7 @@ pub(super) fn look(words: &[OsString], preloaded: Preloaded) -> Vec<Finding> {
         let found = format!("{shown} is not executable, so it cannot be started");
         return vec![Finding::bad(Reason::Program, found, format!("chmod +x {shown}"))];
     }
-    let mut findings = file(&path);
+    let mut findings = file(&path, preloaded);
     findings.extend(match last.as_str() {
         "env" => env(rest, preloaded),
         _ if script::is_shell(&last) => shell(rest, preloaded),
@@ -75,7 +75,7 @@ fn is_executable(path: &Path) -> bool {
 }
 
 /// The file itself, or the interpreter of a script.
-fn file(path: &Path) -> Vec<Finding> {
+fn file(path: &Path, preloaded: Preloaded) -> Vec<Finding> {
     let (path, through) = match interpreter_of_script(path) {
         Some(interpreter) => (interpreter, format!(" (a script of {})", path.display())),
         None => (path.to_owned(), String::new()),
@@ -93,7 +93,7 @@ fn file(path: &Path) -> Vec<Finding> {
         None => {
             let mut findings =
                 vec![Finding::ok(Reason::Program, format!("{shown} can be limited"))];
-            findings.extend(sanitizer(&shown, &elf));
+            findings.extend(sanitizer(&shown, &elf, preloaded));
             findings
         }
         Some(reason) => vec![Finding::bad(
@@ -105,7 +105,7 @@ fn file(path: &Path) -> Vec<Finding> {
 }
 
 /// A program whose runtime ends it where another library comes first.
-fn sanitizer(shown: &str, elf: &Elf) -> Option<Finding> {
+fn sanitizer(shown: &str, elf: &Elf, preloaded: Preloaded) -> Option<Finding> {
     let runtime = elf.wants_first()?;
     let options = std::env::var(elf::ORDER_VARIABLE).unwrap_or_default();
     if options.contains(elf::ORDER_OPTION) {
@@ -122,7 +122,11 @@ fn sanitizer(shown: &str, elf: &Elf) -> Option<Finding> {
         elf::ORDER_VARIABLE,
         elf::with_order_option(&options)
     );
-    Some(Finding::note(Reason::Sanitizer, found).with_fix(fix))
+    // Without the library here the program is to be started by divvy run.
+    Some(match preloaded == Preloaded::default() {
+        true => Finding::note(Reason::Sanitizer, found).with_fix(fix),
+        false => Finding::bad(Reason::Sanitizer, found, fix),
+    })
 }
 
 /// What `env` with these words does to the environment, and the program it starts.

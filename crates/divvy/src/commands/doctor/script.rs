@@ -174,6 +174,7 @@ fn of_command(words: &[&str]) -> Vec<Loss> {
 /// Losses by `env` with these words, and where among them the program stands.
 pub(super) fn of_env(words: &[&str]) -> (Vec<Loss>, usize) {
     let mut losses = Vec::new();
+    let (mut keeps_library, mut keeps_tenant) = (false, false);
     let mut at = 0;
     while let Some(word) = words.get(at) {
         at += 1;
@@ -181,7 +182,10 @@ pub(super) fn of_env(words: &[&str]) -> (Vec<Loss>, usize) {
             break;
         }
         if let Some((name, value)) = word.split_once('=').filter(|_| !word.starts_with('-')) {
-            losses.extend(Loss::of_set(name, value));
+            let loss = Loss::of_set(name, value);
+            keeps_library |= name == LD_PRELOAD && loss.is_none();
+            keeps_tenant |= name == divvy_policy::variables::TENANT;
+            losses.extend(loss);
             continue;
         }
         let Some(option) = word.strip_prefix('-') else {
@@ -200,6 +204,9 @@ pub(super) fn of_env(words: &[&str]) -> (Vec<Loss>, usize) {
         losses.extend(name.and_then(Loss::of_unset));
         at += usize::from(takes_next);
     }
+    if keeps_library && keeps_tenant {
+        losses.retain(|loss| *loss != Loss::Emptied);
+    }
     (losses, at)
 }
 
@@ -215,6 +222,7 @@ mod tests {
             "# unset LD_PRELOAD",
             "echo 'sudo is not here' # env -i",
             "env A=1 make -i",
+            "env -i LD_PRELOAD=\"$LD_PRELOAD\" DIVVY_TENANT=\"$DIVVY_TENANT\" \"$@\"",
             "unset HOME",
             "cat sudo",
             "export MY_LD_PRELOAD=/x.so",
