@@ -43,7 +43,7 @@ fn end_as_ever(machine: &Machine, commands: &[&[&str]], wrap: impl Fn() -> Comma
 
 #[test]
 fn a_small_stack_is_enough() {
-    let machine = Machine::new().native().apart();
+    let machine = Machine::new().native();
     for kib in [16, 32, 64, 128] {
         // The dynamic linker itself has too little with 16 for a program with a library preloaded.
         let commands = if kib == 16 { COMMANDS_ALONE } else { COMMANDS };
@@ -57,7 +57,7 @@ fn a_small_stack_is_enough() {
 
 #[test]
 fn sleeping_may_be_forbidden() {
-    let machine = Machine::new().native().apart();
+    let machine = Machine::new().native();
     // clock_nanosleep and nanosleep, by permission and by name.
     let calls = if cfg!(target_arch = "x86_64") { ["230", "35"] } else { ["115", "101"] };
     for call in calls {
