@@ -49,7 +49,7 @@ pub(super) fn look(variables: &Variables) -> Vec<Finding> {
     findings
 }
 
-/// What asks for a limit here, as it is written: limits of memory and time, and tenants.
+/// Variables that ask for a limit here, as they are written: limits of memory and time, and tenants.
 pub(super) fn asked(variables: &Variables) -> Vec<String> {
     let is_asked = |name: &str, value: &str| {
         [MEMORY, PEER_MEMORY, COMPUTE, PEER_COMPUTE].iter().any(|base| is_of(name, base))

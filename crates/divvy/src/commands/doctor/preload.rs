@@ -12,7 +12,7 @@ use crate::machine::loader::find_library;
 use crate::machine::{elf, install};
 use crate::output::reason::Reason;
 
-/// What the loader makes of an entry.
+/// An entry as the loader takes it.
 enum Entry {
     /// Divvy's library, at its path.
     Ours(PathBuf),
@@ -31,7 +31,7 @@ pub(super) struct Preloaded {
     pub(super) by_file: bool,
 }
 
-/// What is preloaded here, and the findings.
+/// State of what is preloaded here, and the findings.
 pub(super) fn look(variables: &Variables) -> (Preloaded, Vec<Finding>) {
     let file = std::fs::read_to_string("/etc/ld.so.preload").unwrap_or_default();
     let variable = environment::value_of(variables, "LD_PRELOAD").unwrap_or_default();

@@ -129,7 +129,7 @@ fn sanitizer(shown: &str, elf: &Elf, preloaded: Preloaded) -> Option<Finding> {
     })
 }
 
-/// What `env` with these words does to the environment, and the program it starts.
+/// Losses by `env` with these words, and the program it starts.
 fn env(words: &[OsString], preloaded: Preloaded) -> Vec<Finding> {
     let texts: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
@@ -138,7 +138,7 @@ fn env(words: &[OsString], preloaded: Preloaded) -> Vec<Finding> {
     lost.chain(look(words.get(program..).unwrap_or_default(), preloaded)).collect()
 }
 
-/// What a shell with these words runs: a text behind `-c`, or a file.
+/// Lines that a shell with these words runs: a text behind `-c`, or a file.
 fn shell(words: &[OsString], preloaded: Preloaded) -> Vec<Finding> {
     let words: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let is_text =

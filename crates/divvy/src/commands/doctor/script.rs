@@ -23,7 +23,7 @@ pub(super) enum Loss {
     Emptied,
     /// This variable goes.
     Unset(String),
-    /// What is preloaded is replaced by this.
+    /// This comes in place of the libraries that are preloaded.
     Replaced(String),
     /// A command that runs programs as another user.
     OtherUser(String),
