@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::documents;
-use crate::harness::{Machine, finish, stage};
+use crate::harness::{Machine, finish, root, stage};
 
 /// A directory in which a form is laid.
 struct Delivery(Machine);
@@ -38,8 +38,11 @@ impl Delivery {
         for part in ["libcuda.so.1", "libnvidia-ml.so.1", "simgpud"] {
             self.copy(&format!("sim/{part}"), &format!("opt/{sim}/{part}"));
         }
-        for client in ["kernel_time", "busy", "fill", "tenant", "context_cost", "hold", "idle"] {
-            self.copy(&format!("clients/{client}"), &format!("opt/{clients}/{client}"));
+        for source in fs::read_dir(root().join("bench/clients")).expect("sources").flatten() {
+            let name = source.path().file_stem().unwrap_or_default().display().to_string();
+            if stage().join("clients").join(&name).exists() {
+                self.copy(&format!("clients/{name}"), &format!("opt/{clients}/{name}"));
+            }
         }
     }
 

@@ -71,9 +71,11 @@ fn a_killed_daemon_leaves_nothing_that_is_shown() {
 #[test]
 fn an_interrupt_ends_a_program_of_a_paused_tenant_and_says_so() {
     let machine = Machine::new().native();
-    let script = "trap '' INT; while :; do sleep 0.05; done";
+    let script = "trap '' INT; touch ready; while :; do sleep 0.05; done";
     let arguments = ["run", "--name", "held", "--memory", "1GiB", "--", "sh", "-c", script];
-    let program = Running::start(&mut machine.divvy(&arguments));
+    let mut command = machine.divvy(&arguments);
+    let program = Running::start(command.current_dir(machine.home()));
+    until("it runs", || machine.home().join("ready").exists());
     let set = || finish(&mut machine.divvy(&["set", "held", "--pause"])).code() == Some(0);
     until("it is paused", set);
     signal(program.pid(), "INT");

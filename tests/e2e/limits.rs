@@ -52,7 +52,7 @@ fn a_device_that_is_not_there_starts_nothing() {
             assert!(finished.err.contains(card), "{options:?} names those that are\n{finished}");
         }
     }
-    let made = std::fs::read_dir(machine.home().join("runtime")).expect("the runtime").flatten();
+    let made = std::fs::read_dir(machine.home().join("run")).expect("the runtime").flatten();
     let made: Vec<_> = made.filter(|made| made.path().join("tenants").exists()).collect();
     assert!(made.is_empty(), "{made:?}");
 }

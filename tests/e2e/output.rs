@@ -61,7 +61,7 @@ fn ended(child: &mut Child) -> std::process::ExitStatus {
 
 /// The tenants that are left.
 fn tenants(machine: &Machine) -> Vec<std::path::PathBuf> {
-    let users = std::fs::read_dir(machine.home().join("runtime")).expect("the runtime").flatten();
+    let users = std::fs::read_dir(machine.home().join("run")).expect("the runtime").flatten();
     users
         .filter_map(|user| std::fs::read_dir(user.path().join("tenants")).ok())
         .flat_map(|tenants| tenants.flatten().map(|tenant| tenant.path()))

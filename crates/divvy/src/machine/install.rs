@@ -97,6 +97,18 @@ pub(crate) fn link(path: &Path) -> Result<PathBuf> {
     }
 }
 
+/// Advice where a part is missing: `cargo install` brings the command alone, and the others go where this one looks for
+/// them.
+fn how_parts_come() -> String {
+    let own = std::env::current_exe().ok();
+    let prefix = own.as_deref().and_then(Path::parent).and_then(Path::parent);
+    format!(
+        "in Divvy's sources, `$(cargo xtask stage)/bin/divvy install {}` builds all parts and puts them where \
+         they are found, and `bin/divvy install` of a release does so too",
+        prefix.unwrap_or(Path::new("PREFIX")).display()
+    )
+}
+
 fn library_found() -> Result<PathBuf> {
     if let Some(path) = named("DIVVY_LIBRARY") {
         if !path.is_file() {
@@ -108,15 +120,8 @@ fn library_found() -> Result<PathBuf> {
     let found = places.iter().map(|place| place.join(LIBRARY)).find(|path| path.is_file());
     found.or_else(preloaded).with_context(|| {
         let list: Vec<_> = places.iter().map(|p| p.display().to_string()).collect();
-        // `cargo install` brings the command alone: the other parts go where this one looks for them.
-        let prefix = places.last().and_then(|place| place.parent().map(Path::to_owned));
-        let prefix = prefix.and_then(|path| path.canonicalize().ok()).unwrap_or_default();
-        format!(
-            "{LIBRARY} was not found in {}; in Divvy's sources, `$(cargo xtask stage)/bin/divvy install {}` \
-             builds all parts and puts them where they are found; or name it by DIVVY_LIBRARY",
-            list.join(", "),
-            prefix.display()
-        )
+        let how = how_parts_come();
+        format!("{LIBRARY} was not found in {}; {how}; or name it by DIVVY_LIBRARY", list.join(", "))
     })
 }
 
@@ -251,10 +256,10 @@ pub(crate) fn simulator(links: &Path) -> Result<Simulator> {
     }
     let list: Vec<_> = roots.iter().map(|p| p.display().to_string()).collect();
     bail!(
-        "the simulated driver (libcuda.so.1, libnvidia-ml.so.1, simgpud) was not found in {}; it is in \
-         every release beside the command: install that (divvy install PREFIX), or name its directory by \
-         DIVVY_SIM",
-        list.join(", ")
+        "the simulated driver (libcuda.so.1, libnvidia-ml.so.1, simgpud) was not found in {}; {}; or name \
+         its directory by DIVVY_SIM",
+        list.join(", "),
+        how_parts_come()
     )
 }
 
@@ -269,9 +274,10 @@ pub fn client(name: &str) -> Result<PathBuf> {
         None => {
             let list: Vec<_> = roots.iter().map(|p| p.display().to_string()).collect();
             bail!(
-                "the client program {name} was not found in {}; it is in every release beside the \
-                 command: install that (divvy install PREFIX), or name its directory by DIVVY_CLIENTS",
-                list.join(", ")
+                "the client program {name} was not found in {}; {}; or name its directory by \
+                 DIVVY_CLIENTS",
+                list.join(", "),
+                how_parts_come()
             )
         }
     }

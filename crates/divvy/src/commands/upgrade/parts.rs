@@ -66,18 +66,18 @@ pub(super) fn demonstration() -> Result<(Vec<Part>, Vec<String>)> {
         }
         Err(error) => missing.push(format!("--sim will not work from there: {error:#}")),
     }
+    let mut first_missing = None;
     for name in install::CLIENTS {
         match install::client(name) {
             Ok(client) => {
                 let place = format!("lib/divvy/clients/{name}");
                 parts.push(Part::copy(client, place, Mode::Program)?);
             }
-            Err(error) => {
-                missing.push(format!("divvy demo will not work from there: {error:#}"));
-                break;
-            }
+            Err(error) => drop(first_missing.get_or_insert(error)),
         }
     }
+    let words = |error| format!("demonstration and benchmarks may not work from there: {error:#}");
+    missing.extend(first_missing.map(words));
     Ok((parts, missing))
 }
 
