@@ -42,6 +42,7 @@ mod meet;
 pub mod owner;
 pub mod passing;
 mod path;
+mod patience;
 mod process;
 pub mod reader;
 mod renew;

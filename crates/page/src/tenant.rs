@@ -13,10 +13,11 @@ use divvy_abi::{MAX_DEVICES, Uuid};
 use divvy_policy::ledger::{self, MemoryRefusal, held_bytes};
 
 use crate::admission::AdmissionGuard;
-use crate::error::{AttachError, TenantFile};
+use crate::error::AttachError;
 use crate::fork_page::ForkPage;
 use crate::live::{Live, OwnerWord};
 use crate::path::Path;
+use crate::patience::Patience;
 use crate::residence::{MemoryOrder, ResidenceWords};
 use crate::share::ShareWords;
 use crate::slow_path::SlowPath;
@@ -74,38 +75,17 @@ pub struct Tenant {
     live: Live,
 }
 
-/// Looks at a directory or file that denies access, and the time between them, until it is believed: for as
-/// long as the admission lock is waited for, since who is to set the mode may have lost its processor.
-const MODE_LOOKS: u32 = 500;
-const MODE_LOOK_NS: u32 = 2_000_000;
-/// The same where no slot is free: who removes a tenant is at it for microseconds.
-const REMOVAL_LOOKS: u32 = 50;
-const _: () = assert!(MODE_LOOKS as u64 * MODE_LOOK_NS as u64 == crate::admission::PATIENCE_NS);
-const EACCES: Errno = Errno(libc::EACCES);
-
 impl Tenant {
     /// Joins the tenant in `directory` and takes a slot.
     ///
     /// Cost: about a dozen system calls; a new tenant's first process also lays the file out.
     pub fn attach(directory: &CStr, source: &ConfigSource<'_>) -> Result<Self, AttachError> {
-        // Files that another user's first process makes may let us in a moment later: the mode comes after the name where
-        // the file system knows no renaming that replaces nothing, and with older libraries.
-        let mut looks = MODE_LOOKS;
+        let mut patience = Patience::new();
         loop {
-            let attached = Self::attach_once(directory, source);
-            let may_pass = match attached {
-                Err(AttachError::Directory(EACCES) | AttachError::Open(_, EACCES)) => true,
-                // The tenant was removed meanwhile, having had no process: it is made again.
-                Err(AttachError::Open(TenantFile::Usage, Errno(libc::ENOENT))) => true,
-                // So it is just being removed, unless it is full.
-                Err(AttachError::NoSlot) => looks > MODE_LOOKS - REMOVAL_LOOKS,
-                _ => false,
-            };
-            if !may_pass || looks == 0 {
-                return attached;
+            match Self::attach_once(directory, source) {
+                Err(error) if patience.lasts(&error) => {}
+                attached => return attached,
             }
-            looks -= 1;
-            sys::sleep_ns(MODE_LOOK_NS);
         }
     }
 

@@ -121,7 +121,10 @@ fn library_found() -> Result<PathBuf> {
     found.or_else(preloaded).with_context(|| {
         let list: Vec<_> = places.iter().map(|p| p.display().to_string()).collect();
         let how = how_parts_come();
-        format!("{LIBRARY} was not found in {}; {how}; or name it by DIVVY_LIBRARY", list.join(", "))
+        format!(
+            "{LIBRARY} was not found in {}; {how}; or name it by DIVVY_LIBRARY",
+            list.join(", ")
+        )
     })
 }
 
