@@ -104,6 +104,8 @@ fn every_command_prints_what_the_page_shows() {
     scene.compare("divvy freeze, divvy thaw", &["thaw", "train", "--json"]);
     let trace = ["trace", "train", "--seconds", "0.1", "--out", "OUT/trace.json", "--json"];
     scene.compare("divvy trace", &trace);
+    // Lines have what applies to each: the example has the most.
+    scene.compare("divvy log", &["log", "--since", "2999-01-01", "--json"]);
     scene.compare("divvy daemon --status", &["daemon", "--status", "--json"]);
     scene.compare("divvy daemon --schedule", &["daemon", "--schedule", "on", "--json"]);
     let defaults = scene.base.join("config/divvy/config.toml");

@@ -40,6 +40,8 @@ const COMMANDS: &[&[&str]] = &[
     &["freeze", "lost", "--json"],
     &["thaw", "lost"],
     &["thaw", "lost", "--json"],
+    &["log"],
+    &["log", "--json"],
     &["trace", "lost", "--seconds", "0.1", "--out", "OUT/trace.json"],
     &["trace", "lost", "--seconds", "0.1", "--out", "OUT/trace.json", "--json"],
     &["daemon", "--status"],

@@ -38,14 +38,18 @@ impl EventLog {
         if !self.is_json {
             return self.say(words);
         }
-        let time = Timestamp::now().to_string();
+        // The form of `divvy log`, which reads these lines too.
+        let time = format!("{:.3}", Timestamp::now());
         let line =
             serde_json::json!({ "schema": 1, "time": time, "event": event, "message": words });
         self.put(&format!("{line}\n"));
     }
 
-    /// Writes a line.
+    /// Writes a line about what has no name of its own.
     pub fn say(&self, words: &str) {
+        if self.is_json {
+            return self.tell("said", words);
+        }
         let line = escaped(words);
         match &self.kept {
             Some(_) => self.put(&line),
@@ -98,6 +102,11 @@ mod tests {
         log.tell("lease-taken", "a\nb");
         let line: serde_json::Value = serde_json::from_str(&log.lines()[0]).unwrap();
         assert_eq!((&line["event"], &line["message"]), (&"lease-taken".into(), &"a\nb".into()));
-        assert!(line["time"].as_str().unwrap().ends_with('Z') && line["schema"] == 1);
+        let time = line["time"].as_str().unwrap();
+        assert!(time.len() == "2026-11-30T10:31:02.123Z".len() && time.ends_with('Z'), "{time}");
+        assert_eq!(line["schema"], 1);
+        log.say("words");
+        let line: serde_json::Value = serde_json::from_str(&log.lines()[1]).unwrap();
+        assert_eq!((&line["event"], &line["message"]), (&"said".into(), &"words".into()));
     }
 }

@@ -20,11 +20,16 @@ use divvy_abi::config::{Config, FLAG_FAIL_OPEN};
 use divvy_page::AttachError;
 use divvy_page::owner::Owner;
 
+use crate::log;
+use crate::log::change::Subject;
+use crate::log::line::Asker;
 use crate::machine::cards::Cards;
 use crate::machine::install;
 use crate::output::failure::usage;
 use crate::output::{json, out};
+use crate::tenants::dir::Dir;
 use crate::tenants::share_args::ShareArgs;
+use crate::tenants::snapshot::Snapshot;
 use crate::tenants::{ledger, limits, tenant_dir};
 
 /// The version of the specification: the oldest in which names may begin with a digit. Runtimes pass over specs that are
@@ -306,14 +311,24 @@ impl Wanted {
             Err(AttachError::NoConfig) => return ledger::write_config(&tenant, wanted),
             Err(error) => bail!("the limits in {} cannot be changed: {error}", tenant.display()),
         };
+        let mut before = wanted.clone();
         let changed = owner.update(|now| {
+            before = now.clone();
             limits::replace(now, wanted);
             now.flags = now.flags & !FLAG_FAIL_OPEN | wanted.flags & FLAG_FAIL_OPEN;
         });
         let cannot = |error| {
             anyhow::anyhow!("the limits in {} cannot be changed: {error}", tenant.display())
         };
-        changed.map(|_| ()).map_err(cannot)
+        let changed = changed.map_err(cannot)?;
+        if let Ok(dir) = Dir::open(&tenant)
+            && let Ok(files) = Snapshot::of(&dir)
+        {
+            let subject = Subject::of(&tenant, Some(&changed), dir.uid());
+            let asker = Asker::here();
+            log::record(&log::change::lines(&subject, &files, [&before, &changed], &asker));
+        }
+        Ok(())
     }
 }
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 /// Fields whose own fields are names of a table: each may have others.
-const TABLES: [&str; 4] = ["by_kind", "samples", "medians", "failures"];
+const TABLES: [&str; 5] = ["by_kind", "samples", "medians", "failures", "refusals"];
 
 /// Fields that depend on the machine.
 const MACHINES: [&str; 1] = [".oversubscription"];

@@ -69,7 +69,7 @@ async fn serve(args: &AgentArgs, sockets: &KubeletSockets) -> Result<(), ServeFa
     let client = connect().await.map_err(ServeFailure::Failed)?;
     let _seller =
         SellerLock::take(&args.node.state, Seller::Agent).map_err(ServeFailure::Failed)?;
-    let log = EventLog::stderr();
+    let log = EventLog::stderr().as_json(args.probe.json);
     let enforces = enforces();
     if enforces {
         log.say("SELinux enforces a policy: what containers mount must have a label of theirs");

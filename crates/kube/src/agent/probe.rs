@@ -27,9 +27,9 @@ pub(crate) struct ProbeArgs {
     #[arg(long, group = "probe", conflicts_with = "ready")]
     alive: bool,
 
-    /// Print the answer of --ready or --alive as JSON
-    #[arg(long, requires = "probe")]
-    json: bool,
+    /// Print the answer of --ready or --alive as JSON; of one that runs, its events, one object a line (`divvy log --file -`)
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// Text to print, and the exit code.

@@ -343,7 +343,8 @@ where
     fn say(&self, done: &str, name: &ClaimName, begun: Instant, words: &str) {
         let ClaimName { uid, namespace, name } = name;
         let ms = begun.elapsed().as_millis();
-        self.log.say(&format!("{done} claim {namespace}/{name} ({uid}) in {ms} ms: {words}"));
+        let words = format!("{done} claim {namespace}/{name} ({uid}) in {ms} ms: {words}");
+        self.log.tell(&done.replace(' ', "-"), &words);
     }
 }
 

@@ -98,7 +98,7 @@ async fn start(args: &PluginArgs) -> Result<(), ServeFailure> {
     let client = connect().await.map_err(ServeFailure::Failed)?;
     let _seller =
         SellerLock::take(&args.node.state, Seller::Plugin).map_err(ServeFailure::Failed)?;
-    let log = EventLog::stderr();
+    let log = EventLog::stderr().as_json(args.probe.json);
     let core = args.node.core(enforces())?;
     let desk = Arc::new(ShareDesk::new(
         core,
