@@ -220,6 +220,11 @@ pub fn draw(seed: u64) -> MemoryCase {
         0 if is_crowded => crowded.named("bound").between(card_mib / 4, card_mib),
         _ => 0,
     };
+    if capacity_mib > 0 {
+        // What they hold they made before there was an owner, and a bound.
+        let what = MemoryChange::Daemon { ms: crowded.named("unbound").spread(1, 6_000) };
+        events.insert(0, MemoryEvent { at_ms: 0, tenant: 0, process: 0, what });
+    }
     let run_ms = if is_crowded { crowd(crowded, card_mib, &tenants, &mut events) } else { run_ms };
     MemoryCase { card_mib, host_mib, capacity_mib, run_ms, tick_us, max_wait_ms, tenants, events }
 }
