@@ -9,7 +9,7 @@ use crate::harness::{Finished, MIB, Machine, Running, client, finish, until};
 
 /// A machine whose daemon, tenants and log are the test's own.
 fn machine() -> Machine {
-    Machine::new().native().apart()
+    Machine::new().native()
 }
 
 fn run(machine: &Machine, arguments: &[&str]) -> Finished {

@@ -43,6 +43,7 @@ mod managed_backend;
 mod modules;
 mod mps;
 mod narrow;
+mod no_room;
 mod numbered;
 mod nvshare;
 mod old;
