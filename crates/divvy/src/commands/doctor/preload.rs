@@ -158,8 +158,7 @@ mod tests {
     fn library(name: &str) -> PathBuf {
         let path =
             std::env::temp_dir().join(format!("divvy-preload-{}-{name}", std::process::id()));
-        let mut bytes = std::fs::read(std::env::current_exe().unwrap()).unwrap();
-        bytes.truncate(8 << 20);
+        let mut bytes = std::fs::read(find_library("libm.so.6").unwrap()).unwrap();
         bytes.extend_from_slice(b"\0DIVVY_MEMORY\0");
         std::fs::write(&path, bytes).unwrap();
         path
