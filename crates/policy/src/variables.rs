@@ -138,7 +138,7 @@ pub const VARIABLES: &[Variable] = &[
     each_device(library(
         MEMORY,
         VariableKind::Memory,
-        "the limit of every device, of device i; a [size](limits.md)",
+        "the limit of every device, of the machine's [device i](limits.md); a [size](limits.md)",
     )),
     each_device(library(
         PEER_MEMORY,
