@@ -294,13 +294,7 @@ pub(crate) fn closest(rules: &[Rule], index: Option<u32>, uuid: &Uuid) -> Result
         };
         let closeness = match selector {
             Selector::All => 1,
-            Selector::Index(_) if !is_bare(rule) => {
-                if rule.uuid == *uuid {
-                    2
-                } else {
-                    0
-                }
-            }
+            Selector::Index(_) if !is_bare(rule) => 2 * u8::from(rule.uuid == *uuid),
             Selector::Index(i) if Some(i) == index => 2,
             Selector::Uuid(u) if u == *uuid => 3,
             _ => 0,
