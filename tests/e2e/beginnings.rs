@@ -134,7 +134,12 @@ fn programs_with_sanitizers_start() {
         starts(&flag, &shared, &[], &quiet);
         let inside = format!("-static-lib{}san", &sanitizer[..1].replace('u', "ub"));
         let statically = program(&format!("begin-{sanitizer}-in"), &[], &[&flag, &inside]);
-        starts(&inside, &statically, &[], &quiet);
+        // Of some versions of gcc and glibc such a program does not start by itself either.
+        let mut alone = Machine::new().native().command(&statically);
+        match finish(alone.envs(quiet)).code() {
+            Some(0) => starts(&inside, &statically, &[], &quiet),
+            _ => println!("SKIPPED {inside}: such a program does not start without Divvy here"),
+        }
         starts(&format!("{} behind", runtime.display()), &plain, &[&runtime], &quiet);
     }
 }
@@ -220,8 +225,8 @@ fn programs_in_go_start() {
         return;
     };
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    for machine in [machine, Machine::new().limited(LIMIT_BYTES)] {
-        let told = play(&machine, &built, &[], &[]);
+    for machine in [&machine, &Machine::new().limited(LIMIT_BYTES)] {
+        let told = play(machine, &built, &[], &[]);
         assert_eq!((told.code(), &*told.out), (Some(0), "init 0\n"), "{told}");
     }
 }
