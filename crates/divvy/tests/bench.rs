@@ -48,7 +48,7 @@ fn it_becomes_the_program_beside_it() {
     assert_eq!(missing.status.code(), Some(125), "{words}");
     let place = folder.canonicalize().unwrap().join("divvy-bench");
     assert!(
-        words.starts_with(&format!("divvy: {} is missing; build it", place.display())),
+        words.starts_with(&format!("divvy: {} is missing; put it there from", place.display())),
         "{words}"
     );
     assert_eq!(words.lines().count(), 1, "{words}");

@@ -9,8 +9,6 @@ use crate::sys::{self, Errno};
 /// long as the admission lock is waited for, since who is to set the mode may have lost its processor.
 const LOOKS: u32 = 500;
 const LOOK_NS: u32 = 2_000_000;
-/// The same where no slot is free: who removes a tenant is at it for microseconds.
-const REMOVAL_LOOKS: u32 = 50;
 const _: () = assert!(LOOKS as u64 * LOOK_NS as u64 == crate::admission::PATIENCE_NS);
 const EACCES: Errno = Errno(libc::EACCES);
 
@@ -32,8 +30,8 @@ impl Patience {
             AttachError::Directory(EACCES) | AttachError::Open(_, EACCES) => true,
             // The tenant was removed meanwhile, having had no process: it is made again.
             AttachError::Open(TenantFile::Usage, Errno(libc::ENOENT)) => true,
-            // So it is just being removed, unless it is full.
-            AttachError::NoSlot => self.0 > LOOKS - REMOVAL_LOOKS,
+            // Another process is just removing it, and may have lost its processor; or it is full.
+            AttachError::NoSlot => true,
             _ => false,
         };
         let Some(left) = self.0.checked_sub(1).filter(|_| may_pass) else { return false };

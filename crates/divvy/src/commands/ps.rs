@@ -401,7 +401,7 @@ train: DV061: why
             after,
             "\
 TENANT  GPU  ON CARD  STAYS    AWAY          MOVED OUT  AND IN  NOW
-train   0      3 GiB  1 GiB  12 GiB  12 GiB, 42.9 GB/s       0  restores, moves, a call waits for 3.0 s
+train   0      3 GiB  1 GiB  12 GiB  12 GiB, 42.9 GB/s       0  restores, moves, a call waits for 3.0 s, it is on its way back
 train   0      1 GiB      0       0                  0       0  -
 "
         );

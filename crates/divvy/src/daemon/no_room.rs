@@ -72,7 +72,7 @@ mod tests {
         let unmoved = vec![one("a", 518, 0), one("none", 0, 0), one("b", 518, 64)];
         assert_eq!(
             text(1216 << 20, 900 << 20, unmoved, 34 << 20),
-            "1.2 GiB of it need the card, and 900 MiB can be had: b has 518 MiB that cannot move and 64 MiB that it \
+            "1.19 GiB of it need the card, and 900 MiB can be had: b has 518 MiB that cannot move and 64 MiB that it \
              does not let go, a has 518 MiB that cannot move, 34 MiB are no tenant's"
         );
         let many = (0..6).map(|at| one(&at.to_string(), 1, 0)).collect();

@@ -58,6 +58,8 @@ causes! {
     PinnedOut = "pinned-out", "memory of others that cannot leave takes the room on the card";
     /// It did not leave in time before.
     Bypassed = "bypassed", "it did not leave in its time, and counts as memory that stays until it does";
+    /// Its turn has come.
+    Coming = "coming", "it is on its way back";
     /// It was sent away.
     Frozen = "frozen", "it was sent away by `divvy freeze`";
     /// Another program has the room, and no daemon makes some.
@@ -115,6 +117,7 @@ impl Cause {
             Some("bypassed") => Self::Bypassed,
             _ if tenant.paused => Self::Paused,
             Some("waits") => Self::Turn,
+            Some("restores") => Self::Coming,
             _ if tenant.frozen => Self::Frozen,
             Some(_) => Self::CardFull,
             None => Self::NoDaemon,
@@ -172,7 +175,8 @@ mod tests {
             (Some("pinned-out"), Cause::PinnedOut),
             (Some("bypassed"), Cause::Bypassed),
             (Some("waits"), Cause::Turn),
-            (Some("restores"), Cause::CardFull),
+            (Some("restores"), Cause::Coming),
+            (Some("holds"), Cause::CardFull),
             (None, Cause::NoDaemon),
         ] {
             is(Cause::of_away(&tenant(Stays::Not, status)), cause);

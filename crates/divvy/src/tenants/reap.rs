@@ -91,6 +91,15 @@ mod tests {
         std::fs::remove_dir_all(&base).unwrap();
     }
 
+    /// Ends the thread that removes, also where the test fails.
+    struct Over<'a>(&'a AtomicBool);
+
+    impl Drop for Over<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, SeqCst);
+        }
+    }
+
     /// Each process that joins while others remove finds a whole tenant, and is counted in it.
     #[test]
     fn a_process_that_joins_meanwhile_loses_nothing() {
@@ -102,6 +111,7 @@ mod tests {
                     without_processes(&place);
                 }
             });
+            let _over = Over(&is_over);
             for round in 0..200 {
                 let path = base.join(format!("t{}", round % 2));
                 if round >= 2 {
@@ -120,7 +130,6 @@ mod tests {
                 tenant.device_row(&device).expect("its files have their names");
                 assert!(path.join("config").exists() && path.join("usage").exists());
             }
-            is_over.store(true, SeqCst);
         });
         std::fs::remove_dir_all(&base).unwrap();
     }

@@ -223,5 +223,7 @@ fn keys_show_change_and_keep_nothing() {
     top.shows(b"\x1b", "seen-one");
     top.press(b"q");
     assert_eq!(top.puts_back().code(), Some(0));
-    assert!(!scene.base.join("home").exists(), "it has kept something");
+    let kept = std::fs::read_dir(scene.base.join("home")).into_iter().flatten();
+    let kept: Vec<_> = kept.map(|entry| entry.unwrap().file_name()).collect();
+    assert!(kept.iter().all(|name| name == "divvy"), "it has kept more than its log: {kept:?}");
 }
