@@ -194,8 +194,11 @@ fn allocators_start() {
             continue;
         };
         starts(&format!("{name} behind"), &plain, &[&found], &[]);
-        let linked =
-            program(&format!("begin-{package}"), &[found.clone()], &["-Wl,--no-as-needed"]);
+        let linked = program(
+            &format!("begin-{package}"),
+            std::slice::from_ref(&found),
+            &["-Wl,--no-as-needed"],
+        );
         starts(&format!("{name} needed"), &linked, &[], &[]);
     }
 }

@@ -111,7 +111,7 @@ fn each_change_is_told_with_who_made_it() {
     );
     assert_eq!(log(&machine, &["--since", "2999-01-01"]).len(), 0);
     assert_eq!(run(&machine, &["log", "--since", "soon"]).code(), Some(2));
-    let file = machine.home().join("runtime").join(format!("divvy-{}", first["uid"]));
+    let file = machine.home().join("run").join(format!("divvy-{}", first["uid"]));
     let mode = fs::metadata(file.join("events.log")).expect("the log").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     tenant.kill();

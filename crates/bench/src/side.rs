@@ -11,10 +11,10 @@ use divvy_abi::config::{
 };
 use divvy_page::owner::Owner as Limits;
 
+use divvy_command::log::changed;
 use divvy_command::machine::install;
 use divvy_command::output::failure::usage;
 use divvy_command::stage::ClientStage;
-use divvy_command::tenants::change;
 use divvy_command::tenants::ledger::{self, LedgerTenant};
 use divvy_command::tenants::limits;
 use divvy_command::tenants::tenant_dir::{OwnerNote, TenantDir};
@@ -258,7 +258,7 @@ impl Tenancy {
     /// Changes its limits as `divvy set` does; nothing on the other sides.
     pub(super) fn change(&self, change: &LimitChange) -> Result<()> {
         let Some(tenant) = &self.tenant else { return Ok(()) };
-        change::make(tenant.path(), change).context("the limits cannot be changed")?;
+        changed::make(tenant.path(), change).context("the limits cannot be changed")?;
         Ok(())
     }
 

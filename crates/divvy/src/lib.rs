@@ -21,7 +21,7 @@ mod daemon;
 mod defaults;
 #[cfg(test)]
 mod golden;
-mod log;
+pub mod log;
 pub mod machine;
 mod metrics;
 pub mod output;

@@ -6,7 +6,8 @@
 //! Does not know what the values amount to together.
 
 use crate::claim::MOST_MIB;
-use crate::keys::{self, Fate, Place};
+use crate::key::{Fate, Place};
+use crate::keys;
 use crate::note::{Code, Notes};
 use crate::quantity::whole;
 use crate::yaml::{MapEntry, Node, Value};

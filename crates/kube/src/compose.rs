@@ -32,23 +32,23 @@ pub(crate) fn is_compose(root: &Node) -> bool {
 
 /// A variable of a service's environment.
 #[derive(Debug)]
-struct Variable {
+struct ComposeVariable {
     name: String,
     value: String,
     line: usize,
 }
 
-fn variables(service: &Node) -> Vec<Variable> {
+fn variables(service: &Node) -> Vec<ComposeVariable> {
     let Some(environment) = service.get("environment") else { return Vec::new() };
     let text = |node: &Node| node.text().unwrap_or_default().to_owned();
-    let of_entry = |entry: &MapEntry| Variable {
+    let of_entry = |entry: &MapEntry| ComposeVariable {
         name: entry.key.text.clone(),
         value: text(&entry.value),
         line: entry.line,
     };
     let of_item = |item: &Node| {
         let (name, value) = item.text()?.split_once('=')?;
-        Some(Variable { name: name.to_owned(), value: value.to_owned(), line: item.line })
+        Some(ComposeVariable { name: name.to_owned(), value: value.to_owned(), line: item.line })
     };
     let entries = environment.entries().iter().map(of_entry);
     entries.chain(environment.items().iter().filter_map(of_item)).collect()
@@ -89,7 +89,7 @@ pub(crate) fn convert(root: &mut Node, notes: &mut Notes) -> bool {
 fn service(name: &str, service: &mut Node, taken: &mut Vec<String>, notes: &mut Notes) -> bool {
     let found = variables(service);
     let is_limit = |name: &str| [MEMORY, CORES].iter().any(|limit| rule_of(name, limit).is_some());
-    let limits: Vec<&Variable> = found.iter().filter(|it| is_limit(&it.name)).collect();
+    let limits: Vec<&ComposeVariable> = found.iter().filter(|it| is_limit(&it.name)).collect();
     let Some(first) = limits.first() else { return false };
     let (mut memory, mut cores, mut options) = (Vec::new(), Vec::new(), Vec::new());
     for it in &limits {
@@ -114,7 +114,8 @@ fn service(name: &str, service: &mut Node, taken: &mut Vec<String>, notes: &mut 
     }
     let shown: Vec<String> = limits.iter().map(|it| format!("{}={}", it.name, it.value)).collect();
     let (shown, line) = (shown.join(", "), first.line);
-    let is_library = |it: &&Variable| it.name == "LD_PRELOAD" && it.value.contains(LIBRARY[0]);
+    let is_library =
+        |it: &&ComposeVariable| it.name == "LD_PRELOAD" && it.value.contains(LIBRARY[0]);
     let preloads: Vec<&str> = found.iter().filter(is_library).map(|it| &*it.name).collect();
     take(service, |name| is_limit(name) || GONE.contains(&name) || preloads.contains(&name));
     unmount(service);
@@ -163,7 +164,7 @@ fn rule_of<'n>(name: &'n str, limit: &str) -> Option<&'n str> {
 }
 
 /// A limit as a rule of Divvy's, and whether it is of memory; `None` where it is none to HAMi.
-fn limit(variable: &Variable) -> Result<Option<(bool, String)>, String> {
+fn limit(variable: &ComposeVariable) -> Result<Option<(bool, String)>, String> {
     let (name, value) = (&*variable.name, &*variable.value);
     let rule = |index: &str, value: String| match index {
         "" => value,

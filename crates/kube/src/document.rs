@@ -6,7 +6,8 @@
 use serde::Serialize;
 
 use crate::claim::Templates;
-use crate::keys::{self, Fate, Key, Place};
+use crate::key::{Fate, Key, Place};
+use crate::keys;
 use crate::note::{Code, Level, Note, Notes};
 use crate::pod::{self, ContainerShare};
 use crate::policy::{SCHEDULER, STOCK_SCHEDULER};
@@ -199,7 +200,8 @@ impl Work<'_> {
         }
         self.leftovers(object, ways.is_some());
         metric::monitor(object, &mut self.notes);
-        unread::look(object, self.shares.iter().any(unread::is_open), &mut self.notes);
+        let has_open = self.shares.iter().any(|share| unread::is_open(&share.ask));
+        unread::look(object, has_open, &mut self.notes);
     }
 
     fn pod(&mut self, pod: &mut Node, namespace: Option<&str>) {

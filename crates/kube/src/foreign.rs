@@ -7,7 +7,7 @@
 //!
 //! Does not know the systems' schedulers: a pod that names one keeps it, with a warning.
 
-use crate::keys::{Fate, Key, Place};
+use crate::key::{Fate, Key, Place};
 use crate::note::Code;
 
 /// A key of another system than HAMi.

@@ -33,6 +33,7 @@ mod failure;
 mod file_lock;
 mod fnv;
 mod foreign;
+mod key;
 mod keys;
 mod kinds;
 pub mod kubelet;

@@ -8,7 +8,8 @@
 
 use crate::asked::{PartAmount, PodPart};
 use crate::claim::MOST_MIB;
-use crate::keys::{self, Fate, Place};
+use crate::key::{Fate, Place};
+use crate::keys;
 use crate::note::{Code, Notes};
 use crate::quantity;
 use crate::yaml::{MapEntry, Node};

@@ -8,7 +8,8 @@
 use serde::Serialize;
 
 use crate::claim::{self, Ask, Templates};
-use crate::keys::{self, Fate};
+use crate::key::Fate;
+use crate::keys;
 use crate::note::{Code, Notes};
 use crate::part;
 use crate::policy::{self, RUNTIME_CLASS, SCHEDULER, STOCK_SCHEDULER};
@@ -78,7 +79,7 @@ pub(crate) fn convert(
     found.is_unchanged =
         matches!(&shares[..], [one] if policy::ask(&before).as_ref() == Some(&one.ask));
     claims(spec, shares, namespace, templates, &mut found, notes);
-    unread::at_pod(&before, found.shares.iter().any(unread::is_open), notes);
+    unread::at_pod(&before, found.shares.iter().any(|share| unread::is_open(&share.ask)), notes);
     scheduling(spec, has_claims, notes);
     found.is_hami = before != *pod;
     found

@@ -6,11 +6,12 @@
 //!
 //! Does not change an object.
 
+use crate::claim::Ask;
 use crate::foreign::FOREIGN;
-use crate::keys::{self, Fate, KEYS, Key, Place};
+use crate::key::{Fate, Key, Place};
+use crate::keys::{self, KEYS};
 use crate::metric;
 use crate::note::{Code, Note, Notes};
-use crate::pod::ContainerShare;
 use crate::yaml::{Node, Value};
 
 /// Parts of an object that a cluster wrote.
@@ -46,8 +47,7 @@ fn is_part(fate: Fate) -> bool {
 }
 
 /// Whether a share leaves memory or cores open, so that a lost request would have been for these.
-pub(crate) fn is_open(share: &ContainerShare) -> bool {
-    let ask = &share.ask;
+pub(crate) fn is_open(ask: &Ask) -> bool {
     !ask.is_instance() && (ask.memory_mib.is_none() || ask.cores_percent.is_none() || ask.bursts)
 }
 

@@ -31,6 +31,7 @@ mod error;
 pub mod fault;
 #[cfg(not(debug_assertions))]
 mod fault;
+mod field_text;
 mod file;
 mod fork_page;
 mod gates;
@@ -66,7 +67,7 @@ pub use error::{AttachError, TenantFile};
 pub use live::OwnerWord;
 pub use meet::MeetFile;
 pub use process::{effective_uid, pid_namespace};
-pub use residence::{HostRefusal, LockedOut, MemoryOrder, ResidenceEntry, ResidenceWords};
+pub use residence::{HostRefusal, LockedOutWords, MemoryOrder, ResidenceEntry, ResidenceWords};
 pub use share::ShareWords;
 pub use shared::SharedEntry;
 pub use source::ConfigSource;

@@ -1,7 +1,7 @@
 //! The owner's side: reads a tenant's files without mapping them, and writes its limits.
 //!
 //! Reading is by `pread`, so a tenant that shortens or garbles its file harms nobody but itself: a
-//! short read is an exact error or zeros, a text loses its control characters before it is printed,
+//! short read is an exact error or zeros, a text loses its control characters before it is printed ([`FieldText`]),
 //! and every number is a claim of the tenant. Nothing is allocated: callers walk rows and slots.
 //!
 //! Files of the version before are read as today's are: what lies where is [`divvy_abi::layout`]'s.
@@ -10,7 +10,6 @@
 //! usage file, or say whether a process is who it says it is.
 
 use core::ffi::CStr;
-use core::fmt;
 
 use divvy_abi::config::Config;
 use divvy_abi::layout::{self, Layout};
@@ -23,6 +22,7 @@ pub use divvy_policy::turns::{CapEntry, GateEntry};
 
 use crate::directory::Directory;
 use crate::error::{AttachError, TenantFile};
+pub use crate::field_text::{FieldText, is_shown};
 use crate::sys::{Errno, Fd};
 use crate::{file, liveness, mark};
 
@@ -31,49 +31,6 @@ const HEAD_WORDS: usize = (usage::device_at(MAX_DEVICES) - usage::SLOTS_HIGH_AT)
 
 /// Readings of a row before its totals are given out as inconsistent.
 const READINGS: usize = 16;
-
-/// A text a tenant wrote. Its display is safe for a terminal.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct FieldText<const N: usize>([u8; N]);
-
-impl<const N: usize> FieldText<N> {
-    /// Of zero-padded bytes.
-    pub const fn new(bytes: [u8; N]) -> Self {
-        Self(bytes)
-    }
-
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.0.first().is_none_or(|byte| *byte == 0)
-    }
-}
-
-/// Whether a terminal shows `c` as a character in its place. Not so: control characters, which it obeys,
-/// and those that nobody sees and that change how others are shown (direction, joining, tags).
-pub fn is_shown(c: char) -> bool {
-    let is_hidden = matches!(c,
-        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}'
-        | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-        | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}'
-        | '\u{fff0}'..='\u{fffb}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}');
-    !c.is_control() && !is_hidden
-}
-
-impl<const N: usize> fmt::Display for FieldText<N> {
-    /// Characters that are not shown ([`is_shown`]) and bytes that are no UTF-8 become `?`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = self.0.split(|byte| *byte == 0).next().unwrap_or_default();
-        for chunk in text.utf8_chunks() {
-            for c in chunk.valid().chars() {
-                fmt::Write::write_char(f, if is_shown(c) { c } else { '?' })?;
-            }
-            if !chunk.invalid().is_empty() {
-                f.write_str("?")?;
-            }
-        }
-        Ok(())
-    }
-}
 
 /// A device of a tenant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -243,7 +200,9 @@ impl UsageFile {
         Some(DeviceEntry {
             uuid: bytes_of(&uuid),
             index: (index != u32::MAX).then_some(index),
-            name: FieldText(bytes_of(&self.words::<{ device::NAME_BYTES / 8 }>(at + device::NAME))),
+            name: FieldText::new(bytes_of(
+                &self.words::<{ device::NAME_BYTES / 8 }>(at + device::NAME),
+            )),
             total_bytes,
             limit_bytes: (limit_bytes != 0).then_some(limit_bytes),
         })
@@ -263,7 +222,7 @@ impl UsageFile {
             pid: high(head),
             pid_namespace,
             start_ticks,
-            comm: FieldText(bytes_of(&comm)),
+            comm: FieldText::new(bytes_of(&comm)),
             reason: low(reason),
         })
     }

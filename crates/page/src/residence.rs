@@ -123,12 +123,12 @@ pub struct MemoryOrder {
     refused_ns: u64,
     host_needed_bytes: u64,
     host_room_bytes: u64,
-    locked_out: LockedOut,
+    locked_out: LockedOutWords,
 }
 
 /// Reason why calls that wait for memory wait in vain, for people.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct LockedOut {
+pub struct LockedOutWords {
     /// Bytes that the tenant holds.
     pub needed_bytes: u64,
     /// Bytes of the device that it could have.
@@ -156,7 +156,7 @@ impl MemoryOrder {
             refused_ns: line.refused_ns,
             host_needed_bytes: line.host_needed_bytes,
             host_room_bytes: line.host_room_bytes,
-            locked_out: LockedOut {
+            locked_out: LockedOutWords {
                 needed_bytes: line.out_needed_bytes,
                 room_bytes: line.out_room_bytes,
                 foreign_mib: line.foreign_mib,
@@ -165,7 +165,7 @@ impl MemoryOrder {
     }
 
     /// Whether calls that wait for memory wait in vain, and why.
-    pub fn locked_out(self) -> Option<LockedOut> {
+    pub fn locked_out(self) -> Option<LockedOutWords> {
         (self.flags & order::LOCKED_OUT != 0).then_some(self.locked_out)
     }
 

@@ -51,6 +51,7 @@ pub(crate) const LEFT: &[Left] = &[
         &["POD=", "nvidia-ctk", "cargo xtask release", "skopeo", "kubectl", "helm"],
         "needs a card, a registry and a cluster; cargo xtask test kube applies the same objects",
     ),
+    left("docs/guide/kubernetes-explain.md", &["kubectl"], "needs a cluster of machines"),
     left("docs/guide/kubernetes-operate.md", &["kubectl", "POD="], "needs a cluster of machines"),
     left(
         "docs/guide/kubernetes-hami.md",

@@ -22,7 +22,7 @@ use divvy_page::owner::Owner;
 
 use crate::log;
 use crate::log::change::Subject;
-use crate::log::line::Asker;
+use crate::log::line::ChangeAuthor;
 use crate::machine::cards::Cards;
 use crate::machine::install;
 use crate::output::failure::usage;
@@ -325,7 +325,7 @@ impl Wanted {
             && let Ok(files) = Snapshot::of(&dir)
         {
             let subject = Subject::of(&tenant, Some(&changed), dir.uid());
-            let asker = Asker::here();
+            let asker = ChangeAuthor::here();
             log::record(&log::change::lines(&subject, &files, [&before, &changed], &asker));
         }
         Ok(())

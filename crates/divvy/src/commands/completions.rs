@@ -193,7 +193,7 @@ _divvy_tenants() {
 }
 
 "#;
-/// What a generated script for zsh ends with.
+/// End of a generated script for zsh.
 const ZSH_END: &str = "if [ \"$funcstack[1]\" = \"_divvy\" ]";
 
 #[cfg(test)]

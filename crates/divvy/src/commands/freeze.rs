@@ -18,6 +18,7 @@ use crate::output::{json, out, plain, sizes};
 use crate::pause::pause;
 use crate::tenants::cause::Cause;
 use crate::tenants::ledger::{self, LedgerTenant};
+use crate::tenants::why;
 use crate::wire::LimitChange;
 
 /// Take a tenant's memory off the card until it is needed.
@@ -216,7 +217,7 @@ fn why(tenant: LedgerTenant, frozen: bool) -> Cause {
         return Cause::of_staying(&tenant);
     }
     let mut tenants = [tenant];
-    ledger::add_views(&mut tenants, &client::views());
+    why::add_views(&mut tenants, &client::views());
     Cause::of_away(&tenants[0])
 }
 

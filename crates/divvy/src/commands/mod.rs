@@ -14,6 +14,7 @@ pub(crate) mod freeze;
 pub(crate) mod kube;
 pub(crate) mod log;
 pub(crate) mod ps;
+mod refusals;
 pub(crate) mod run;
 pub(crate) mod set;
 pub(crate) mod tenant;

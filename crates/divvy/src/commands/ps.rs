@@ -20,9 +20,9 @@ use crate::output::options::Meaning;
 use crate::output::table::TextTable;
 use crate::output::{json, out, plain, sizes};
 use crate::pause::pause;
-use crate::tenants::discover;
 use crate::tenants::ledger::{self, LedgerTenant};
 use crate::tenants::promised::{self, Promise};
+use crate::tenants::{discover, why};
 use crate::wire::View;
 
 /// List tenants, their processes and what they hold.
@@ -140,7 +140,7 @@ pub(crate) fn tenants(extra: &[PathBuf], views: &[View]) -> (Vec<LedgerTenant>, 
             }),
         }
     }
-    ledger::add_views(&mut tenants, views);
+    why::add_views(&mut tenants, views);
     tenants.sort_by(|a, b| (&a.name, &a.directory).cmp(&(&b.name, &b.directory)));
     (tenants, unreadable)
 }
@@ -349,7 +349,7 @@ train    42  python   0    1.50 GiB        3  DV201  blocks 1018 MiB, contexts 5
             vec![TenantView { directory: tenant.directory.clone(), ..TenantView::default() }];
         let view = View { devices, tenants: seen, ..View::default() };
         let mut listing = Listing { tenants: vec![tenant], ..Listing::default() };
-        ledger::add_views(&mut listing.tenants, &[view]);
+        why::add_views(&mut listing.tenants, &[view]);
         let text = render(&listing, false);
         let (_, after) = text.split_once("\n\n").unwrap();
         assert_eq!(
@@ -393,7 +393,7 @@ train: DV061: why
         let mut listing = Listing { tenants: vec![tenant(), away, here], ..Listing::default() };
         listing.tenants[0].directory = "/d/plain".to_owned();
         let view = View { tenants: vec![seen], ..View::default() };
-        ledger::add_views(&mut listing.tenants, &[view]);
+        why::add_views(&mut listing.tenants, &[view]);
         assert_eq!(listing.tenants[1].devices[0].memory_waited_ns, Some(5));
         let text = render(&listing, false);
         let (_, after) = text.split_once("\n\n").unwrap();

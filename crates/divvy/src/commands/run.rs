@@ -16,11 +16,10 @@ use divvy_policy::limit::Rules;
 use divvy_policy::variables::{BACKEND, BACKENDS, OVERSUBSCRIBE, TENANT};
 
 use crate::commands::audit::{Audit, Finding};
-use crate::commands::ps;
+use crate::commands::{ps, refusals};
 use crate::daemon::place::DaemonHome;
 use crate::daemon::{client, keep, start};
 use crate::defaults::{Defaults, Readers, explained};
-use crate::log::refusals;
 use crate::machine::cards::{Cards, DriverChoice};
 use crate::machine::elf::{self, Elf};
 use crate::machine::loader::find_library;

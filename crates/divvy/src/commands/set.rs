@@ -15,6 +15,7 @@ use divvy_policy::share;
 
 use crate::commands::ps;
 use crate::daemon::client;
+use crate::log::changed;
 use crate::machine::cards::{Card, Cards, DriverChoice};
 use crate::output::failure::usage;
 use crate::output::{json, out, plain, sizes};
@@ -192,16 +193,16 @@ pub(crate) fn apply(directory: &Path, change: &LimitChange) -> Result<Applied> {
     if !asked.memory.is_empty() {
         notes.extend(cards.caveat());
     }
-    let made = match change::make_among(directory, &change, &cards.list) {
+    let (config, made_notes) = match changed::make_among(directory, &change, &cards.list) {
         Err(error) if is_denied(&error) => {
             // Not ours to write; the machine's daemon may.
             let notes = client::set(directory, &change).unwrap_or(Err(error))?;
-            change::Made { config: read(directory)?, notes, lines: Vec::new() }
+            (read(directory)?, notes)
         }
-        made => made?,
+        made => made.map(|made| (made.config, made.notes))?,
     };
-    notes.extend(made.notes);
-    Ok(Applied { config: made.config, notes, cards })
+    notes.extend(made_notes);
+    Ok(Applied { config, notes, cards })
 }
 
 fn is_denied(error: &anyhow::Error) -> bool {

@@ -40,7 +40,7 @@ const EXAMPLES: &str = "Examples:
   divvy uninstall ~/.local --dry-run
   sudo divvy uninstall /usr/local";
 
-/// What became of the files.
+/// Files by what became of them.
 #[derive(Debug, Default, serde::Serialize)]
 struct Report {
     prefix: PathBuf,

@@ -23,7 +23,7 @@ use crate::output::failure::usage;
 use crate::output::{json, out};
 use parts::Part;
 use place::{Mode, fingerprint, place, relink};
-use record::{Content, Entry, Record};
+use record::{Content, InstalledEntry, Record};
 use users::Users;
 
 /// Where the libraries lie below the prefix.
@@ -202,7 +202,7 @@ impl Library {
     }
 }
 
-/// What is to be written below a prefix.
+/// Files that are to be written below a prefix.
 struct Plan {
     prefix: PathBuf,
     library: Library,
@@ -248,18 +248,18 @@ impl Plan {
     }
 
     /// Files and links that are not there as they will be, by their paths and contents below the prefix.
-    fn entries(&self) -> Vec<Entry> {
-        let library = self.is_new.then(|| Entry {
+    fn entries(&self) -> Vec<InstalledEntry> {
+        let library = self.is_new.then(|| InstalledEntry {
             path: Path::new(FOLDER).join(&self.library.name),
             content: Content::of(&self.library.bytes),
         });
-        let parts = self
-            .parts
-            .iter()
-            .map(|part| Entry { path: part.path.clone(), content: Content::of(&part.bytes) });
+        let parts = self.parts.iter().map(|part| InstalledEntry {
+            path: part.path.clone(),
+            content: Content::of(&part.bytes),
+        });
         let links = self.links().into_iter().filter_map(|(path, to)| {
             let is_there = fs::read_link(self.prefix.join(&path)).is_ok_and(|now| now == to);
-            (!is_there).then_some(Entry { path, content: Content::Link(to) })
+            (!is_there).then_some(InstalledEntry { path, content: Content::Link(to) })
         });
         library.into_iter().chain(parts).chain(links).collect()
     }

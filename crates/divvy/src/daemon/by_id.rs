@@ -23,7 +23,7 @@ use super::place::DaemonHome;
 use super::scan::{MOST, most_of};
 use super::seen::{Shared, seen};
 use crate::log::change::{self, Subject};
-use crate::log::line::{Asker, Event};
+use crate::log::line::{ChangeAuthor, Event};
 use crate::machine::gpus;
 use crate::tenants::asked_limits::{self, CallRefusal, check_id};
 use crate::tenants::by_id::{TenantFound, TenantsById};
@@ -34,7 +34,12 @@ use crate::wire::by_id::{RefusalCode, TenantCall, TenantDeviceReport, TenantLimi
 use crate::wire::{Answer, TenantView};
 
 /// Answers a request of `who`.
-pub(super) fn answer(call: &TenantCall, who: &Asker, home: &DaemonHome, shared: &Shared) -> Answer {
+pub(super) fn answer(
+    call: &TenantCall,
+    who: &ChangeAuthor,
+    home: &DaemonHome,
+    shared: &Shared,
+) -> Answer {
     let desk = Desk { asker: who.uid, who, home, shared };
     desk.answer(call).unwrap_or_else(|CallRefusal { code, words }| Answer::Error {
         message: words,
@@ -44,7 +49,7 @@ pub(super) fn answer(call: &TenantCall, who: &Asker, home: &DaemonHome, shared: 
 
 struct Desk<'a> {
     asker: u32,
-    who: &'a Asker,
+    who: &'a ChangeAuthor,
     home: &'a DaemonHome,
     shared: &'a Shared,
 }

@@ -84,7 +84,7 @@ pub(crate) fn set(directory: &Path, change: &LimitChange) -> Option<Result<Vec<S
     }))
 }
 
-/// What the machine's daemon tells this user of its log, and where that lies; `None` where none answers.
+/// Place of the machine's log, and the part of it that its daemon tells this user; `None` where none answers.
 pub(crate) fn log(wanted: &Wanted) -> Option<(PathBuf, String)> {
     let call = Call::Log {
         tenant: wanted.tenant.clone(),

@@ -82,7 +82,7 @@ pub(super) struct Engine {
     wakes: u64,
     /// Tenants that have come so far.
     arrived: u64,
-    /// What was told of tenants' memory.
+    /// News of tenants' memory that was told.
     memory_news: MemoryNews,
 }
 

@@ -1,4 +1,4 @@
-//! What becomes of tenants' memory, as lines of the log: hand-overs that fail, and tenants that no room is for.
+//! News of tenants' memory, as lines of the log: hand-overs that fail, and tenants that no room is for.
 //!
 //! Compares what people are shown with what they were shown before, ten times a second. A tenant whose memory did not leave in
 //! time, or that lost its turn since it did not come back in time, is a failed hand-over; one that can never run has its

@@ -10,7 +10,8 @@
 //! how much of the host it may take ([`host_room`]), and how much may be [`managed`]; [`device`] is one card, [`owned`] keeps one daemon to it, [`card`] knows who else is there and
 //! [`look`] asks NVML for it; [`server`] and [`client`] speak [`crate::wire`] on a socket, which [`reach`] finds and
 //! of which a [`crowd`] may be open, all [`timed`], about what the first has [`seen`]; [`place`],
-//! [`start`] and [`keep`] see to it that there is one daemon; [`schedule`] switches its turns off and on; [`by_id`] makes
+//! [`start`] and [`keep`] see to it that there is one daemon; [`schedule`] switches its turns off and on,
+//! [`status`] prints what it sees; [`by_id`] makes
 //! and removes tenants for those who ask, and [`sweeper`] takes their files; [`card_desk`] tells which cards there are;
 //! [`log_desk`] writes down what was refused, and tells what the log has. For collectors
 //! [`metrics`] makes a page and [`health`] says whether turns go on, which [`http`] serves.
@@ -39,6 +40,7 @@ mod owned;
 pub(crate) mod place;
 mod quota;
 mod reach;
+mod refusals_seen;
 mod resident;
 mod room;
 mod scan;
@@ -47,6 +49,7 @@ mod seat;
 mod seen;
 mod server;
 pub(crate) mod start;
+mod status;
 mod sweeper;
 mod thread;
 mod timed;
@@ -63,7 +66,6 @@ use nix::sys::signal::{SigSet, Signal};
 
 use self::engine::Engine;
 pub(crate) use self::engine::sleep_until;
-use self::health::Health;
 use self::memory::MemoryBounds;
 use self::metrics::Page;
 use self::owned::Locks;
@@ -71,13 +73,13 @@ use self::place::DaemonHome;
 use self::scan::Scanner;
 use self::seen::Shared;
 use crate::defaults::{Defaults, Readers, explained, values};
-use crate::log::line::{Asker, Event, LogLine};
+use crate::log::line::{ChangeAuthor, Event, LogLine};
 use crate::output::exit_codes::NOT_AS_EXPECTED;
 use crate::output::failure::{usage, with_code};
-use crate::output::{json, out, plain, sizes};
+use crate::output::out;
 use crate::pause::pause;
-use crate::tenants::{discover, tenant_dir};
-use crate::wire::{MemoryView, Schedule, View};
+use crate::tenants::discover;
+use crate::wire::{Schedule, View};
 
 /// Divide devices among tenants by turns.
 ///
@@ -196,7 +198,7 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
         (None, false) => DaemonHome::of_user()?,
     };
     if args.status {
-        return status(&home, args.json);
+        return status::print(&home, args.json);
     }
     let schedule = args.schedule.as_deref().map(schedule::read).transpose()?;
     if let Some(to) = schedule
@@ -365,7 +367,9 @@ fn tell_start(args: &Args, shared: &Shared, schedule: Schedule, before: Option<u
         None => (Event::Started, String::new()),
     };
     let words = format!("Divvy {}{instead}{given}", env!("CARGO_PKG_VERSION"));
-    shared.journal.tell(LogLine { message: Some(words), ..LogLine::new(event).by(&Asker::here()) });
+    shared
+        .journal
+        .tell(LogLine { message: Some(words), ..LogLine::new(event).by(&ChangeAuthor::here()) });
 }
 
 /// Writes down that it ends, and why.
@@ -386,7 +390,7 @@ fn tell_stop(shared: &Shared, why: StopReason, home: &DaemonHome) {
             ..LogLine::new(Event::LockLost)
         });
     }
-    let line = LogLine::new(Event::Stopped).by(&Asker::here());
+    let line = LogLine::new(Event::Stopped).by(&ChangeAuthor::here());
     shared.journal.tell(LogLine { message: Some(words), ..line });
     shared.journal.flush();
 }
@@ -445,85 +449,4 @@ impl Ending {
         }
         false
     }
-}
-
-/// Where the memory of a device's tenants is, in words.
-fn memory_words(memory: &MemoryView) -> String {
-    let size = |bytes| sizes::text(bytes);
-    let managed = match memory.managed_bytes {
-        0 => String::new(),
-        bytes => format!("; {} managed of {}", size(bytes), size(memory.managed_limit_bytes)),
-    };
-    format!(
-        "memory that may leave: {} on the card, where {} may be; {} away; {} hand-overs, longest wait {:.1} s{managed}",
-        size(memory.resident_bytes),
-        size(memory.capacity_bytes),
-        size(memory.away_bytes),
-        memory.hand_overs,
-        memory.longest_wait_ns as f64 / 1e9
-    )
-}
-
-fn status(home: &DaemonHome, as_json: bool) -> Result<u8> {
-    let Some(view) = client::view(home) else {
-        let words = home.silence();
-        if as_json {
-            json::print(&serde_json::json!({ "pid": null, "error": words }))?;
-        }
-        return Err(with_code(NOT_AS_EXPECTED, words));
-    };
-    // One that has just come has shown nothing yet.
-    let health = (view.seen_ns > 0).then(|| Health::of_other(view.pid, view.seen_ns));
-    let answer = || match health.as_ref().and_then(Health::reason) {
-        Some(reason) => Err(with_code(NOT_AS_EXPECTED, format!("pid {}: {reason}", view.pid))),
-        None => Ok(0),
-    };
-    if as_json {
-        json::print(&view)?;
-        return answer();
-    }
-    let off = match view.schedule {
-        Schedule::On => "",
-        Schedule::Off => "; no turns, until `divvy daemon --schedule on`",
-    };
-    let (tenants, uid) = (view.tenants.len(), tenant_dir::uid());
-    let mut text = format!("pid {}, {tenants} tenants, uid {uid}{off}\n", view.pid);
-    for device in &view.devices {
-        let reason = device
-            .reason
-            .as_deref()
-            .map(|reason| format!("; {reason}: {}", device.detail.as_deref().unwrap_or_default()));
-        let words = format!(
-            "{}: {}, {} turns{}",
-            device.uuid,
-            device.mode,
-            device.turns,
-            reason.unwrap_or_default()
-        );
-        text.push_str(&format!("{}\n", plain::line(&words)));
-        if let Some(memory) = &device.memory {
-            text.push_str(&format!("  {}\n", memory_words(memory)));
-        }
-    }
-    if view.devices.iter().any(|device| device.memory.is_some()) {
-        let [promised, free] = [view.host.promised_bytes, view.host.free_bytes].map(sizes::text);
-        text.push_str(&format!(
-            "host memory: {promised} promised to what may have to leave, {free} to be had\n"
-        ));
-    }
-    for tenant in &view.tenants {
-        if let Some(status) = &tenant.memory {
-            text.push_str(&format!(
-                "{}\n",
-                plain::line(&format!("{}: {status}", tenant.directory))
-            ));
-        }
-        if let Some(reason) = &tenant.reason {
-            let detail = tenant.detail.as_deref().unwrap_or_default();
-            let words = format!("{}: {reason}: {detail}", tenant.directory);
-            text.push_str(&format!("{}\n", plain::line(&words)));
-        }
-    }
-    out::text(&text)?;
-    answer()
 }

@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::adopted::Hand;
 use super::card_desk::CardDesk;
-use super::log_desk::LogDesk;
 use super::place::DaemonHome;
+use super::refusals_seen::RefusalsSeen;
 use super::scan::Spot;
 use super::sweeper::TenantDesk;
 use crate::log::journal::Journal;
@@ -41,7 +41,7 @@ pub(super) struct Shared {
     /// The log.
     pub(super) journal: Arc<Journal>,
     /// Refusals that are known.
-    pub(super) log: LogDesk,
+    pub(super) log: RefusalsSeen,
 }
 
 /// The daemon's view, and the files it has open for it.

@@ -29,7 +29,7 @@ use super::quota::Quota;
 use super::seen::{Seen, Shared, seen};
 use super::thread::thread;
 use super::timed::Timed;
-use crate::log::line::{Asker, Event, LogLine, Setting};
+use crate::log::line::{ChangeAuthor, Event, LogLine, Setting};
 use crate::pause::pause;
 use crate::wire::by_id::RefusalCode;
 use crate::wire::{
@@ -170,7 +170,7 @@ fn answer(call: &Call, peer: Peer, home: &DaemonHome, shared: &Shared) -> Answer
         }
         Call::Refusals { tenant } => log_desk::refusals(tenant, uid, home, shared),
         Call::Set { tenant, change } => {
-            let asker = Asker::peer(uid, pid);
+            let asker = ChangeAuthor::peer(uid, pid);
             match set(&seen(shared, uid, home), &asker, tenant, change) {
                 Ok((notes, lines)) => {
                     lines.into_iter().for_each(|line| shared.journal.tell(line));
@@ -179,14 +179,14 @@ fn answer(call: &Call, peer: Peer, home: &DaemonHome, shared: &Shared) -> Answer
                 Err(words) => error(words),
             }
         }
-        Call::Schedule { to } => schedule(*to, &Asker::peer(uid, pid), shared),
-        Call::Tenant(call) => by_id::answer(call, &Asker::peer(uid, pid), home, shared),
+        Call::Schedule { to } => schedule(*to, &ChangeAuthor::peer(uid, pid), shared),
+        Call::Tenant(call) => by_id::answer(call, &ChangeAuthor::peer(uid, pid), home, shared),
         Call::Cards => card_desk::answer(&shared.cards),
     }
 }
 
 /// Has the scheduling thread give turns, or none.
-fn schedule(to: Schedule, asker: &Asker, shared: &Shared) -> Answer {
+fn schedule(to: Schedule, asker: &ChangeAuthor, shared: &Shared) -> Answer {
     let uid = asker.uid;
     let own = crate::tenants::tenant_dir::uid();
     if uid != 0 && uid != own {
@@ -217,7 +217,7 @@ fn schedule(to: Schedule, asker: &Asker, shared: &Shared) -> Answer {
 /// Changes the limits of the tenant that is `seen` by the name of its directory: notes about it, and lines for the log.
 fn set(
     seen: &Seen,
-    asker: &Asker,
+    asker: &ChangeAuthor,
     tenant: &str,
     change: &LimitChange,
 ) -> Result<(Vec<String>, Vec<LogLine>), String> {
@@ -235,14 +235,12 @@ fn set(
     if uid != 0 && uid != hand.uid {
         return Err(format!("{tenant:?} belongs to uid {}; ask as that user", hand.uid));
     }
-    match crate::tenants::change::make_open(
-        &hand.dir,
-        &hand.owner,
-        &hand.path,
-        change,
-        (&[], asker),
-    ) {
-        Ok(made) if hand.has_its_config() => Ok((made.notes, made.lines)),
+    let made = crate::tenants::change::make_open(&hand.dir, &hand.owner, &hand.path, change, &[]);
+    match made {
+        Ok(made) if hand.has_its_config() => {
+            let lines = crate::log::change::lines_of(&hand.path, &made, asker);
+            Ok((made.notes, lines))
+        }
         Ok(_) => Err(format!("{tenant:?} has other limits since a moment; try again")),
         Err(wrong) => Err(format!("{wrong:#}")),
     }

@@ -10,9 +10,10 @@ use divvy_abi::config::{Config, FLAG_STAYS, Rule};
 use divvy_policy::limit::{self, UuidText};
 use divvy_policy::share;
 
-use super::line::{Asker, Event, LogLine, Setting};
+use super::line::{ChangeAuthor, Event, LogLine, Setting};
 use crate::machine::gpus;
 use crate::output::sizes;
+use crate::tenants::change::Made;
 use crate::tenants::limits;
 use crate::tenants::snapshot::{Snapshot, config_name};
 
@@ -57,7 +58,7 @@ pub(crate) fn lines(
     subject: &Subject,
     files: &Snapshot,
     [before, after]: [&Config; 2],
-    asker: &Asker,
+    asker: &ChangeAuthor,
 ) -> Vec<LogLine> {
     let devices: Vec<UsedDevice> = files
         .devices
@@ -81,13 +82,19 @@ pub(crate) fn lines(
     changed.collect()
 }
 
+/// The lines of a change that was made of the tenant in `directory`.
+pub(crate) fn lines_of(directory: &Path, made: &Made, asker: &ChangeAuthor) -> Vec<LogLine> {
+    let subject = Subject::of(directory, Some(&made.config), made.uid);
+    lines(&subject, &made.snapshot, [&made.replaced, &made.config], asker)
+}
+
 struct Difference {
     device: Option<UsedDevice>,
     old: String,
     new: String,
 }
 
-/// What is different in one setting. A new one does not compile before it is here.
+/// Differences in one setting. A new setting does not compile before it is here.
 fn differences(
     setting: Setting,
     devices: &[UsedDevice],
@@ -180,7 +187,7 @@ mod tests {
     }
 
     fn told(before: &Config, after: &Config) -> Vec<(String, String, String)> {
-        let asker = Asker { uid: 1000, pid: 4242, by: "divvy set".to_owned() };
+        let asker = ChangeAuthor { uid: 1000, pid: 4242, by: "divvy set".to_owned() };
         let files =
             Snapshot { config: None, layout: None, devices: Vec::new(), processes: Vec::new() };
         let lines = lines(&Subject::default(), &files, [before, after], &asker);

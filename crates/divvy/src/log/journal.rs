@@ -19,7 +19,7 @@ const WAITING: usize = 1024;
 /// The log of a daemon.
 #[derive(Debug, Default)]
 pub(crate) struct Journal {
-    to: OnceLock<SyncSender<Entry>>,
+    to: OnceLock<SyncSender<JournalEntry>>,
     lost: AtomicU64,
     counts: Mutex<Counts>,
 }
@@ -34,7 +34,7 @@ pub(crate) struct Counts {
 }
 
 #[derive(Debug)]
-enum Entry {
+enum JournalEntry {
     Line(Box<LogLine>),
     /// Everything before this is to be written, and then this told.
     Flush(SyncSender<()>),
@@ -58,7 +58,7 @@ impl Journal {
     /// Hands a line over, and counts what it tells.
     pub(crate) fn tell(&self, line: LogLine) {
         self.count(&line);
-        let sent = self.to.get().map(|to| to.try_send(Entry::Line(Box::new(line))).is_ok());
+        let sent = self.to.get().map(|to| to.try_send(JournalEntry::Line(Box::new(line))).is_ok());
         if sent != Some(true) {
             self.lost.fetch_add(1, Relaxed);
         }
@@ -67,7 +67,7 @@ impl Journal {
     /// Waits, for a moment, until all that was told is written: at a daemon's end.
     pub(crate) fn flush(&self) {
         let (done, told) = sync_channel(1);
-        if self.to.get().is_some_and(|to| to.try_send(Entry::Flush(done)).is_ok()) {
+        if self.to.get().is_some_and(|to| to.try_send(JournalEntry::Flush(done)).is_ok()) {
             let _ = told.recv_timeout(Duration::from_millis(500));
         }
     }
@@ -93,11 +93,11 @@ impl Journal {
         *count = count.saturating_add(line.count.unwrap_or(1));
     }
 
-    fn write(&self, folders: &[PathBuf], from: &Receiver<Entry>) {
+    fn write(&self, folders: &[PathBuf], from: &Receiver<JournalEntry>) {
         while let Ok(entry) = from.recv() {
             let line = match entry {
-                Entry::Line(line) => line,
-                Entry::Flush(done) => {
+                JournalEntry::Line(line) => line,
+                JournalEntry::Flush(done) => {
                     let _ = done.try_send(());
                     continue;
                 }

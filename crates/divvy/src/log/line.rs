@@ -39,7 +39,7 @@ macro_rules! words {
 }
 
 words! {
-    /// What has happened.
+    /// Kind of thing that has happened.
     Event {
         /// Memory was refused, or a process could not be limited as it should be.
         Refused = "refused",
@@ -141,15 +141,15 @@ pub(crate) struct LogLine {
     pub(crate) message: Option<String>,
 }
 
-/// Who asks for a change.
+/// Process that asks for a change, and its user.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Asker {
+pub(crate) struct ChangeAuthor {
     pub(crate) uid: u32,
     pub(crate) pid: u32,
     pub(crate) by: String,
 }
 
-impl Asker {
+impl ChangeAuthor {
     /// This process, by the name of its command.
     pub(crate) fn here() -> Self {
         let command = std::env::args().skip(1).find(|word| !word.starts_with('-'));
@@ -180,7 +180,7 @@ impl LogLine {
 
     /// The same, caused by `asker`.
     #[must_use]
-    pub(crate) fn by(self, asker: &Asker) -> Self {
+    pub(crate) fn by(self, asker: &ChangeAuthor) -> Self {
         Self { uid: Some(asker.uid), pid: Some(asker.pid), by: Some(asker.by.clone()), ..self }
     }
 

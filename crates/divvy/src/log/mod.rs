@@ -1,7 +1,8 @@
 //! The log of events: who changed which limit, what was refused and why, what became of tenants and daemons.
 //!
 //! One line is one JSON object ([`line`]), a name of the closed list [`line::Event`] in it. Commands and daemons append to one
-//! file ([`file`]) of the user's, the machine's daemon to the machine's ([`place`]); [`change`] makes lines of two configs,
+//! file ([`file`]) of the user's, the machine's daemon to the machine's ([`place`]); [`change`] makes lines of two configs
+//! ([`changed`] has the change made too),
 //! [`journal`] is a daemon's way to write without waiting, and [`read`] finds lines again. `divvy log` shows them.
 //!
 //! Promises: a line that cannot be written stops nothing; it is counted and told with the next one that can.
@@ -9,12 +10,12 @@
 //! Does not decide what is an event: those who cause one write it.
 
 pub(crate) mod change;
+pub mod changed;
 pub(crate) mod file;
 pub(crate) mod journal;
 pub(crate) mod line;
 pub(crate) mod place;
 pub(crate) mod read;
-pub(crate) mod refusals;
 pub(crate) mod refused;
 pub(crate) mod words;
 

@@ -31,7 +31,7 @@ pub(crate) fn of_user(home: Option<&Path>) -> Vec<PathBuf> {
     let state = absolute("XDG_STATE_HOME").map(|path| path.join("divvy"));
     let apart = apart.map(|path| path.join(format!("divvy-{uid}")));
     let at_home = absolute("HOME").map(|home| home.join(".local/state/divvy"));
-    // What is kept apart neither writes nor reads the user's other logs.
+    // Logs that are kept apart: the user's others are then neither written nor read.
     let usual = if apart.is_some() { Vec::new() } else { roots };
     let best = state.or_else(|| apart.clone()).or(at_home);
     let all = best.into_iter().chain(apart).chain(home.map(Path::to_owned)).chain(usual);

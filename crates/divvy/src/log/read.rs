@@ -31,7 +31,7 @@ pub(crate) struct Found {
     pub(crate) denied: Vec<PathBuf>,
 }
 
-/// What is asked for.
+/// Lines that are asked for.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Wanted {
     /// Name or directory of a tenant.

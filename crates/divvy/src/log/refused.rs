@@ -64,7 +64,7 @@ refusals! {
     NoRoom = 214, "calls failed: what the tenant holds has no room on the card";
 }
 
-/// What a process says of its refusals.
+/// Refusals of a process, as it says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Said {
     pub(crate) slot: usize,
@@ -76,7 +76,7 @@ pub(crate) struct Said {
     pub(crate) counts: [u64; ROWS],
 }
 
-/// What is known of one process.
+/// Facts that are known of one process.
 #[derive(Clone, Debug)]
 struct Known {
     pid: u32,
@@ -197,13 +197,13 @@ fn refused(pid: u32, comm: &str, code: u32, told: &Told) -> Refused {
     Refused { pid, comm: comm.to_owned(), code, row: told.row, count: told.since }
 }
 
-/// What was put off of a process.
+/// Refusals of a process that were put off.
 fn rest(known: &Known, found: &mut Vec<Refused>) {
     let due = known.told.iter().filter(|(_, told)| told.since > 0);
     found.extend(due.map(|(code, told)| refused(known.pid, &known.comm, *code, told)));
 }
 
-/// What the processes of a tenant say, living and dead, of those that were refused something.
+/// Refusals of a tenant's processes, living and dead, as they say; of those that were refused something.
 pub(crate) fn said(usage: &UsageFile) -> Vec<Said> {
     let counts = |slot: usize| {
         let mut counts = [0; ROWS];

@@ -46,7 +46,7 @@ pub(super) enum Read {
     DeviceMemoryCounter(fn(&MemoryView) -> Value),
     Daemon(fn(&View) -> Value),
     DaemonCounter(fn(&View) -> Value),
-    /// What the daemon has found to be refused, by reason code.
+    /// Refusals that the daemon has found, by reason code.
     Refusals,
     /// Tenants whose files could not be read.
     Unreadable,

@@ -19,9 +19,6 @@ use divvy_policy::change::{DEFAULT, Names, Steps};
 use divvy_policy::limit::{self, Selector, UuidText, parse_uuid};
 use divvy_policy::share;
 
-use crate::log;
-use crate::log::change::Subject;
-use crate::log::line::{Asker, LogLine};
 use crate::machine::cards::{Card, Cards};
 use crate::output::failure::usage;
 use crate::output::sizes;
@@ -37,10 +34,14 @@ use crate::wire::LimitChange;
 pub struct Made {
     /// The limits that hold now.
     pub(crate) config: Config,
-    /// Notes about it.
+    /// Notes about the change.
     pub(crate) notes: Vec<String>,
-    /// What is different now, for the log.
-    pub(crate) lines: Vec<LogLine>,
+    /// The limits that held before.
+    pub(crate) replaced: Config,
+    /// The tenant's files before it.
+    pub(crate) snapshot: Snapshot,
+    /// The user whose tenant it is.
+    pub(crate) uid: u32,
 }
 
 /// A change, understood.
@@ -205,31 +206,25 @@ fn on_or_off(text: &str) -> Result<bool> {
     }
 }
 
-/// Changes the limits of the tenant in `directory`, and writes it down.
+/// Changes the limits of the tenant in `directory`, where `known` are devices that a limit may speak of, beside those of the
+/// tenant and the kernel.
 ///
 /// # Errors
 /// Usage errors for words that are not understood; else what is wrong with the tenant's files.
-pub fn make(directory: &Path, change: &LimitChange) -> Result<Made> {
-    make_among(directory, change, &[])
-}
-
-/// The same where `known` are devices that a limit may speak of, beside those of the tenant and the kernel.
-pub(crate) fn make_among(directory: &Path, change: &LimitChange, known: &[Card]) -> Result<Made> {
+pub(crate) fn make(directory: &Path, change: &LimitChange, known: &[Card]) -> Result<Made> {
     let opened = || {
         let dir = Dir::open(directory)?;
         Ok((Owner::within(&dir.tenant()?)?, dir))
     };
     let (owner, dir) = opened().map_err(|error| cannot(directory, error))?;
-    let made = make_open(&dir, &owner, directory, change, (known, &Asker::here()))?;
-    log::record(&made.lines);
-    Ok(made)
+    make_open(&dir, &owner, directory, change, known)
 }
 
 fn cannot(directory: &Path, error: AttachError) -> anyhow::Error {
     anyhow!(error).context(format!("{} cannot be changed", directory.display()))
 }
 
-/// The same for `asker` where directory and limits are open; `directory` names them. Who calls writes it down.
+/// The same where directory and limits are open; `directory` names them.
 ///
 /// # Errors
 /// As [`make`].
@@ -238,7 +233,7 @@ pub(crate) fn make_open(
     owner: &Owner,
     directory: &Path,
     change: &LimitChange,
-    (among, asker): (&[Card], &Asker),
+    among: &[Card],
 ) -> Result<Made> {
     let words = |error: AttachError| cannot(directory, error);
     let snapshot = Snapshot::of(dir).map_err(words)?;
@@ -277,9 +272,7 @@ pub(crate) fn make_open(
         return Err(error);
     }
     notes.extend(self::notes(&snapshot, &config, &asked, known));
-    let subject = Subject::of(directory, Some(&config), dir.uid());
-    let lines = log::change::lines(&subject, &snapshot, [&replaced, &config], asker);
-    Ok(Made { config, notes, lines })
+    Ok(Made { config, notes, replaced, snapshot, uid: dir.uid() })
 }
 
 /// The devices a change may speak of: those the tenant has used, those its rules know, then the machine's. An index is the

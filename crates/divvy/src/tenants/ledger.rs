@@ -18,7 +18,6 @@ use crate::tenants::dir::Dir;
 use crate::tenants::limits;
 use crate::tenants::snapshot::{self, DeviceSnapshot, ProcessSnapshot, Snapshot};
 use crate::tenants::tenant_dir;
-use crate::wire::View;
 
 /// A tenant at one moment.
 #[derive(Clone, Debug, Default, serde::Serialize)]
@@ -290,52 +289,6 @@ pub fn write_config(directory: &Path, config: &Config) -> Result<()> {
     snapshot::write_config(directory, config)
         .map_err(|error| anyhow::anyhow!("{error}"))
         .with_context(|| format!("the limits cannot be written into {}", directory.display()))
-}
-
-/// Adds what the daemons see to the tenants they serve, and to others with a cap that they have nowhere
-/// to meet.
-pub(crate) fn add_views(tenants: &mut [LedgerTenant], views: &[View]) {
-    let note = |reason: &Option<String>, detail: &Option<String>| {
-        reason.clone().map(|reason| Note { reason, detail: detail.clone().unwrap_or_default() })
-    };
-    for (view, seen) in views.iter().flat_map(|view| view.tenants.iter().map(move |t| (view, t))) {
-        let mut named = tenants.iter_mut().filter(|tenant| tenant.directory == seen.directory);
-        let Some(tenant) = named.next() else { continue };
-        tenant.reasons.extend(note(&seen.reason, &seen.detail));
-        if seen.reason.is_some() {
-            continue;
-        }
-        for device in &mut tenant.devices {
-            let known = view.devices.iter().find(|known| known.uuid == device.uuid);
-            device.mode = known.map(|known| known.mode.clone());
-            let memory = seen.memories.iter().find(|memory| memory.gpu == device.uuid);
-            device.memory_status = memory.map(|memory| memory.status.clone());
-            device.memory_waited_ns = memory.map(|memory| memory.waited_ns);
-            device.reasons.extend(memory.and_then(|one| note(&one.reason, &one.detail)));
-            device.reasons.extend(known.and_then(|known| note(&known.reason, &known.detail)));
-        }
-    }
-    for tenant in tenants.iter_mut() {
-        let waits =
-            |device: &DeviceUse| device.residence.is_some_and(|memory| memory.waiting_ns > 0);
-        let cause = |device: &DeviceUse| waits(device).then(|| Cause::of_waiting(tenant, device));
-        let causes: Vec<_> = tenant.devices.iter().map(cause).collect();
-        for (device, cause) in tenant.devices.iter_mut().zip(causes) {
-            device.memory_cause = cause;
-        }
-    }
-    let is_served = |tenant: &LedgerTenant| {
-        let mut served = views.iter().flat_map(|view| &view.tenants);
-        served.any(|seen| seen.directory == tenant.directory)
-    };
-    for tenant in tenants.iter_mut().filter(|tenant| !is_served(tenant)) {
-        let is_capped = tenant.devices.iter().any(|device| device.share_ppm.is_some());
-        if is_capped && !tenant_dir::can_meet(Path::new(&tenant.directory)) {
-            let detail = "no daemon and no directory .meet: beside others the cap is best effort";
-            let reason = Reason::NoMeeting.to_string();
-            tenant.reasons.push(Note { reason, detail: detail.to_owned() });
-        }
-    }
 }
 
 /// A gate in a word.

@@ -17,3 +17,4 @@ pub(crate) mod share_args;
 pub(crate) mod snapshot;
 pub(crate) mod started;
 pub mod tenant_dir;
+pub(crate) mod why;

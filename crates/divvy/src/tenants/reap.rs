@@ -115,7 +115,7 @@ mod tests {
             for round in 0..200 {
                 let path = base.join(format!("t{}", round % 2));
                 if round >= 2 {
-                    // What a process that has ended leaves: files whose locks are nobody's.
+                    // Files whose locks are nobody's, as a process that has ended leaves them.
                     let from = base.join(format!("t{}-{}", round % 2, round - 2));
                     let _ = std::fs::rename(&path, from);
                 }

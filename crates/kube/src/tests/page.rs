@@ -6,7 +6,8 @@ use std::path::Path;
 
 use crate::explain::FindingKind;
 use crate::foreign::{FOREIGN, Foreign};
-use crate::keys::{KEYS, Place};
+use crate::key::{Key, Place};
+use crate::keys::KEYS;
 use crate::metric::METRICS;
 use crate::note::Code;
 use crate::prepare::PrepareReason;
@@ -97,8 +98,7 @@ fn names_and_codes_are_there_once() {
     codes.sort_unstable();
     assert!(codes.windows(2).all(|pair| pair[0] != pair[1]), "{codes:?}");
     for (at, key) in KEYS.iter().enumerate() {
-        let is_same =
-            |other: &&crate::keys::Key| other.place == key.place && other.name == key.name;
+        let is_same = |other: &&Key| other.place == key.place && other.name == key.name;
         assert!(!KEYS[..at].iter().any(|other| is_same(&other)), "{}", key.name);
     }
 }

@@ -221,7 +221,7 @@ pub fn draw(seed: u64) -> MemoryCase {
         _ => 0,
     };
     if capacity_mib > 0 {
-        // What they hold they made before there was an owner, and a bound.
+        // Memory that they hold they made before there was an owner, and a bound.
         let what = MemoryChange::Daemon { ms: crowded.named("unbound").spread(1, 6_000) };
         events.insert(0, MemoryEvent { at_ms: 0, tenant: 0, process: 0, what });
     }

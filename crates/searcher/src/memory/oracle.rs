@@ -110,7 +110,7 @@ impl MemoryJudge {
         if (there_bytes, away_bytes) != (world.card.there_bytes, world.card.away_bytes) {
             self.breaks(world, "bytes are lost".to_owned());
         }
-        // What cannot leave takes room that was given, and is known of a little later.
+        // Memory that cannot leave takes room that was given, and is known of a little later.
         let is_known = world.now_ns > world.fixed_ns.max(BEGIN_NS + 1) + 2_000 * MS
             || world.fixed_ns == BEGIN_NS;
         if full > self.full && world.is_in_charge() && is_known {
@@ -190,7 +190,7 @@ impl MemoryJudge {
             if may_run != self.may_run[tenant] {
                 (self.may_run[tenant], self.since_ns[tenant]) = (may_run, world.now_ns);
             }
-            // What a lie makes others believe they do not have they are not told that they lack.
+            // Tenants are not told that they lack what a lie makes them believe they do not have.
             let is_owed = waits[tenant]
                 && !is_adverse[tenant]
                 && !is_host_short

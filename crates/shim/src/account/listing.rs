@@ -15,7 +15,7 @@ use divvy_policy::{answer, limit};
 
 use crate::sys::{Out, OutArray, Settable, driver};
 use crate::tenant::device::{DeviceFacts, register};
-use crate::tenant::names::Names;
+use crate::tenant::names::DeviceNames;
 use crate::tenant::{Membership, card_as_seen, membership};
 
 pub(crate) const SUCCESS: nvmlReturn_t = nvmlReturn_t::NVML_SUCCESS;
@@ -61,7 +61,7 @@ pub(crate) fn find(device: nvmlDevice_t) -> Ask {
     let mut name = [0_u8; 96];
     let length = driver::nvml_name(device, &mut name).unwrap_or(0);
     let name = name.get(..length).unwrap_or(&[]);
-    let names = Names { uuid, card, ordinal: None };
+    let names = DeviceNames { uuid, card, ordinal: None };
     let seen = DeviceFacts { names, total_bytes, name };
     match register(tenant, &seen) {
         Some((row, limit_bytes, _)) => {

@@ -4,7 +4,7 @@
 //! number and is fulfilled once: what a call has brought back since stays until the next wish. Does not move anything.
 
 use divvy_driver_api::types::CUdevice;
-use divvy_page::{LockedOut, Tenant};
+use divvy_page::{LockedOutWords, Tenant};
 
 use crate::residence::state::State;
 use crate::sys::clock;
@@ -137,7 +137,7 @@ impl<'a> Aim<'a> {
 }
 
 /// Says that memory of the device which is away cannot come back: there is no room for it.
-fn tell_no_room(device: &Device, out: LockedOut) {
+fn tell_no_room(device: &Device, out: LockedOutWords) {
     if let Some(tenant) = tenant::oversubscribed() {
         tenant.note_reason(Reason::NoRoom as u32);
     }

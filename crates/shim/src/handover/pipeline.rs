@@ -79,7 +79,7 @@ pub(super) fn through(
     mut end: impl FnMut(&Chunk, Result<(), CUresult>) -> Result<(), CUresult>,
 ) -> (u64, Result<(), Failure>) {
     let mut bytes = 0_u64;
-    // What is away must come back, whatever context has gone.
+    // Memory that is away must come back, whatever context has gone.
     let result = with_stream(state, (device, place == Place::Host), |stream| {
         let mut ring = Ring { places: [const { None::<OnItsWay<'static>> }; DEPTH], next: 0 };
         let mut finish_oldest = |ring: &mut Ring<'static>| -> Result<(), CUresult> {

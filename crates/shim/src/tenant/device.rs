@@ -21,7 +21,7 @@ use divvy_policy::gate::{Meeting, Terms};
 use divvy_policy::ledger::MemoryRefusal;
 use divvy_policy::{limit, share};
 
-use super::names::{Names, UnknownIndex};
+use super::names::{DeviceNames, UnknownIndex};
 use super::reason::{self, Reason, Size};
 use super::{Membership, membership, mps, opens_on_failure};
 use crate::sys::driver;
@@ -145,7 +145,7 @@ fn meet(tenant: &'static Tenant, ordinal: CUdevice) -> Option<Device> {
     let length = driver::device_name(ordinal, &mut name).unwrap_or(0);
     let name = name.get(..length).unwrap_or(&[]);
     let card = driver::card_uuid(ordinal).unwrap_or(uuid);
-    let names = Names { uuid, card, ordinal: Some(ordinal) };
+    let names = DeviceNames { uuid, card, ordinal: Some(ordinal) };
     let seen = DeviceFacts { names, total_bytes, name };
     let (row, limit_bytes, index) = register(tenant, &seen)?;
     let attribute = |which| u64::try_from(driver::device_attribute(ordinal, which).unwrap_or(0));
@@ -183,7 +183,7 @@ fn meet(tenant: &'static Tenant, ordinal: CUdevice) -> Option<Device> {
 /// A device as one of the two libraries describes it.
 pub(crate) struct DeviceFacts<'a> {
     /// Names of it.
-    pub(crate) names: Names,
+    pub(crate) names: DeviceNames,
     /// The card's memory.
     pub(crate) total_bytes: u64,
     /// Its name.
@@ -297,7 +297,7 @@ impl Device {
     /// Goes by the rules of `config`; by those that held before where they cannot be understood.
     fn take_rules(&self, config: &config::Config) {
         let ordinal = Some(self.ordinal);
-        let names = Names { uuid: self.uuid, card: self.card, ordinal };
+        let names = DeviceNames { uuid: self.uuid, card: self.card, ordinal };
         let index = match self.index.load(Relaxed) {
             u32::MAX => match names.index(config) {
                 Ok(index) => index,

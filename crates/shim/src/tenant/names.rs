@@ -13,7 +13,7 @@ use super::reason::{self, Reason};
 use crate::sys::{driver, env};
 
 /// Names by which rules may speak of a device.
-pub(crate) struct Names {
+pub(crate) struct DeviceNames {
     /// Its UUID.
     pub(crate) uuid: Uuid,
     /// The UUID of its card: the same, but for an instance of a partitioned one.
@@ -25,7 +25,7 @@ pub(crate) struct Names {
 /// A rule is by index, and which device has the index cannot be learnt; said.
 pub(super) struct UnknownIndex;
 
-impl Names {
+impl DeviceNames {
     /// The UUID by which `rules` know it.
     pub(super) fn in_rules(&self, rules: &[Rule]) -> &Uuid {
         let is_own = |rule: &Rule| rule.selector == selector::UUID && rule.uuid == self.uuid;

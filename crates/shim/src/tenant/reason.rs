@@ -41,7 +41,7 @@ pub(crate) enum Reason {
     NoManaged = 212,
     /// The host has no room for what would have to leave the card.
     HostMemory = 213,
-    /// What the tenant holds has no room on the card.
+    /// Memory that the tenant holds has no room on the card.
     NoRoom = 214,
 }
 

@@ -11,12 +11,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 
 use crate::commands::run;
+use crate::log::changed;
 use crate::machine::install;
 use crate::pause::pause;
 use crate::stage::ClientStage;
 use crate::stage::client::{self, StageClient, number};
 use crate::tenants::tenant_dir::{OwnerNote, TenantDir};
-use crate::tenants::{change, ledger, limits};
+use crate::tenants::{ledger, limits};
 use crate::wire::LimitChange;
 
 /// A client that has nothing to say for so long has failed.
@@ -73,7 +74,7 @@ impl Worker {
         let config = limits::config(&format!("demo-{name}"), &rules, false, false);
         ledger::write_config(tenant.path(), &config)?;
         let compute = vec![cap.to_owned()];
-        change::make(tenant.path(), &LimitChange { compute, ..LimitChange::default() })?;
+        changed::make(tenant.path(), &LimitChange { compute, ..LimitChange::default() })?;
         run::ensure_daemon(tenant.path());
         Self::start(stage, Some((library, tenant)), name, kernel)
     }
@@ -120,7 +121,7 @@ impl Worker {
     /// Changes its tenant's limits, as `divvy set` does.
     pub(super) fn change(&self, change: &LimitChange) -> Result<()> {
         if let Some(tenant) = &self.tenant {
-            change::make(tenant.path(), change)?;
+            changed::make(tenant.path(), change)?;
         }
         Ok(())
     }

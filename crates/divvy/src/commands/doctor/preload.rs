@@ -13,7 +13,7 @@ use crate::machine::{elf, install};
 use crate::output::reason::Reason;
 
 /// An entry as the loader takes it.
-enum Entry {
+enum PreloadEntry {
     /// Divvy's library, at its path.
     Ours(PathBuf),
     /// Another project's that hooks the driver.
@@ -45,7 +45,7 @@ fn judge(variable: &str, file: &str) -> (Preloaded, Vec<Finding>) {
     let mut preloaded = Preloaded::default();
     for (place, entry) in install::preload_entries(variable, file) {
         findings.push(match entry_of(entry) {
-            Entry::Ours(path) => {
+            PreloadEntry::Ours(path) => {
                 match place {
                     "LD_PRELOAD" => preloaded.by_variable = true,
                     _ => preloaded.by_file = true,
@@ -62,13 +62,13 @@ fn judge(variable: &str, file: &str) -> (Preloaded, Vec<Finding>) {
                     ),
                 }
             }
-            Entry::Stranger(project) => Finding::bad(
+            PreloadEntry::Stranger(project) => Finding::bad(
                 Reason::OtherSharer,
                 format!("{place} has {entry} of {project}; two libraries would answer each call"),
                 format!("take it out of {place}, or replace the file by libdivvy.so"),
             ),
-            Entry::Other => Finding::note(Reason::Preload, format!("{place} also has {entry}")),
-            Entry::LeftOut(why, fix) => Finding::bad(
+            PreloadEntry::Other => Finding::note(Reason::Preload, format!("{place} also has {entry}")),
+            PreloadEntry::LeftOut(why, fix) => Finding::bad(
                 Reason::Preload,
                 format!("{place} names {entry}, which {why}; programs run without it"),
                 fix,
@@ -96,29 +96,31 @@ fn reach(variables: &Variables, preloaded: Preloaded) -> Option<Finding> {
     ))
 }
 
-fn entry_of(entry: &str) -> Entry {
+fn entry_of(entry: &str) -> PreloadEntry {
     let path = match entry.contains('/') {
         true => expanded(entry),
         false => find_library(entry).unwrap_or_else(|| PathBuf::from(entry)),
     };
     let is_ours = install::is_ours(&path) == Some(true);
     if let Some(project) = other_sharer(entry).filter(|_| !is_ours) {
-        return Entry::Stranger(project);
+        return PreloadEntry::Stranger(project);
     }
     if !path.exists() {
         let (why, fix) = match entry.contains('/') {
             true => ("does not exist", "correct the path"),
             false => ("the loader finds nowhere", "write its path from the root"),
         };
-        return Entry::LeftOut(why.to_owned(), fix);
+        return PreloadEntry::LeftOut(why.to_owned(), fix);
     }
     match elf::read(&path) {
-        Err(error) => Entry::LeftOut(format!("cannot be loaded: {error:#}"), "correct the path"),
-        Ok(elf) if !elf.is_native => {
-            Entry::LeftOut("is for another processor".to_owned(), "name this machine's")
+        Err(error) => {
+            PreloadEntry::LeftOut(format!("cannot be loaded: {error:#}"), "correct the path")
         }
-        Ok(_) if is_ours => Entry::Ours(path),
-        Ok(_) => Entry::Other,
+        Ok(elf) if !elf.is_native => {
+            PreloadEntry::LeftOut("is for another processor".to_owned(), "name this machine's")
+        }
+        Ok(_) if is_ours => PreloadEntry::Ours(path),
+        Ok(_) => PreloadEntry::Other,
     }
 }
 

@@ -58,7 +58,7 @@ fn cards() -> Cards {
 
 /// Answer to a change of the tenant in `directory`.
 fn said(directory: &Path, change: &LimitChange) -> String {
-    let change::Made { config, notes, lines: _ } = change::make(directory, change).unwrap();
+    let change::Made { config, notes, .. } = changed::make(directory, change).unwrap();
     words(&report(
         "train".to_owned(),
         directory.to_owned(),
@@ -88,16 +88,16 @@ fn a_change_stands_in_the_config_and_in_words() {
     let config = read(&one).unwrap();
     assert_eq!((config.any_gate, config.paused), (1, 1));
     let other = LimitChange { weight: Some("3".to_owned()), ..LimitChange::default() };
-    let made = change::make(&one, &other).unwrap();
+    let made = changed::make(&one, &other).unwrap();
     assert!(made.notes[0].contains("--resume"), "{:?}", made.notes);
     assert_eq!((made.config.weight, made.config.compute_rules().len()), (3, 1));
     // 100 % and more is no cap, and is called that.
     let all = LimitChange { compute: vec!["500%".to_owned()], ..LimitChange::default() };
     assert!(said(&one, &all).contains("; compute no limit;"));
     let bad = LimitChange { memory: vec!["abc".to_owned()], ..other };
-    assert_eq!(crate::output::failure::code_of(&change::make(&one, &bad).unwrap_err()), 2);
+    assert_eq!(crate::output::failure::code_of(&changed::make(&one, &bad).unwrap_err()), 2);
     assert_eq!(
-        crate::output::failure::code_of(&change::make(&one, &LimitChange::default()).unwrap_err()),
+        crate::output::failure::code_of(&changed::make(&one, &LimitChange::default()).unwrap_err()),
         2
     );
     assert_eq!(read(&one).unwrap().weight, 3);
@@ -114,7 +114,7 @@ fn default_gives_back_what_the_tenant_was_started_with() {
         ..LimitChange::default()
     };
     let now = |change: &LimitChange| {
-        let Config { rule_count, weight, .. } = change::make(&one, change).unwrap().config;
+        let Config { rule_count, weight, .. } = changed::make(&one, change).unwrap().config;
         let config = read(&one).unwrap();
         let memory: Vec<_> = config.rules().iter().map(limits::text).collect();
         assert_eq!((rule_count as usize, weight), (memory.len(), config.weight));
@@ -132,14 +132,14 @@ fn what_was_changed_by_another_version_has_no_default() {
     let one = base.tenant("one-1", "train", "8GiB");
     let change =
         |weight: &str| LimitChange { weight: Some(weight.to_owned()), ..LimitChange::default() };
-    change::make(&one, &change("9")).unwrap();
+    changed::make(&one, &change("9")).unwrap();
     std::fs::remove_file(one.join("started")).unwrap();
-    let error = change::make(&one, &change("default")).unwrap_err();
+    let error = changed::make(&one, &change("default")).unwrap_err();
     assert_eq!(crate::output::failure::code_of(&error), 2);
     assert!(error.to_string().contains("another version"), "{error}");
     // A device has the limit for every device back, which is known.
     let one_device = LimitChange { memory: vec!["0=default".to_owned()], ..LimitChange::default() };
-    assert!(change::make(&one, &one_device).is_ok());
+    assert!(changed::make(&one, &one_device).is_ok());
 }
 
 #[test]

@@ -118,7 +118,7 @@ impl App {
         self.expanded.retain(|one| rows.contains(one));
         let has_ended = before.as_ref().is_some_and(|one| !rows.contains(one));
         if has_ended && matches!(self.mode, Mode::Write(..)) {
-            // What is written is that tenant's, and no other's.
+            // Text that is being written is for that tenant, and for no other.
             self.mode = Mode::Rows;
             self.tell(Err("the tenant has ended: nothing was changed".to_owned()));
         }

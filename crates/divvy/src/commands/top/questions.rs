@@ -26,7 +26,7 @@ impl Field {
         }
     }
 
-    /// What the user is asked to write.
+    /// Words that ask the user to write something.
     pub(super) fn prompt(self) -> &'static str {
         match self {
             Self::Compute => "cap (30%, 0 for none, or default)",

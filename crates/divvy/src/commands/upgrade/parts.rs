@@ -1,4 +1,4 @@
-//! What an installation consists of, found beside this command or made by it: programs, the simulated GPU, the
+//! Parts of an installation, found beside this command or made by it: programs, the simulated GPU, the
 //! demonstration's programs, man pages, completions, the unit.
 //!
 //! Places below the prefix are those of a release (`xtask/src/release/layout.rs`), so whatever the next page of the

@@ -15,7 +15,7 @@ use super::place::{Mode, fingerprint, place};
 /// Where the list lies below the prefix.
 pub(crate) const PLACE: &str = "lib/divvy/installed.json";
 
-/// What lies at a path.
+/// Content of a path.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Content {
@@ -31,11 +31,11 @@ impl Content {
         Self::Sum(format!("{:016x}", fingerprint(bytes)))
     }
 
-    /// What lies at `path`; none where there is nothing.
+    /// Content of `path`; none where there is nothing.
     pub(crate) fn at(path: &Path) -> Result<Option<Self>> {
         let read = match fs::read_link(path) {
             Ok(to) => return Ok(Some(Self::Link(to))),
-            // What is no link is a file, or is missing.
+            // A path that is no link is a file, or is missing.
             Err(_) => fs::read(path),
         };
         match read {
@@ -52,7 +52,7 @@ impl Content {
 
 /// A file or link, by its path below the prefix.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
-pub(crate) struct Entry {
+pub(crate) struct InstalledEntry {
     pub(crate) path: PathBuf,
     #[serde(flatten)]
     pub(crate) content: Content,
@@ -64,7 +64,7 @@ pub(crate) struct Record {
     /// Version of Divvy that wrote it last.
     pub(crate) version: String,
     /// While an installation is under way a path may be here twice, with what lay there before as well.
-    pub(crate) files: BTreeSet<Entry>,
+    pub(crate) files: BTreeSet<InstalledEntry>,
     /// Folders that were made.
     pub(crate) folders: BTreeSet<PathBuf>,
 }
@@ -127,7 +127,7 @@ mod tests {
         fs::create_dir_all(prefix.join("lib/divvy")).unwrap();
         assert!(Record::read(&prefix).unwrap().is_none());
         for path in ["../etc/passwd", "/etc/passwd", "lib/../../x"] {
-            let entry = Entry { path: path.into(), content: Content::of(b"") };
+            let entry = InstalledEntry { path: path.into(), content: Content::of(b"") };
             let record = Record { files: [entry].into(), ..Record::default() };
             record.write(&prefix).unwrap();
             let error = format!("{:#}", Record::read(&prefix).unwrap_err());

@@ -1,4 +1,4 @@
-//! What the processes of a tenant were refused, written down by the `divvy run` that made it, before it is removed.
+//! Refusals of a tenant's processes, written down by the `divvy run` that made it, before it is removed.
 //!
 //! A daemon that serves the tenant is asked to do so, and has told most by then; where none serves it, this does.
 
@@ -6,9 +6,10 @@ use std::path::Path;
 
 use divvy_page::reader::{UsageFile, read_config};
 
-use super::change::Subject;
-use super::refused::{self, RefusalWatch};
 use crate::daemon::client;
+use crate::log;
+use crate::log::change::Subject;
+use crate::log::refused::{self, RefusalWatch};
 use crate::tenants::dir::Dir;
 
 /// Writes down the refusals of the tenant in `directory`, once for the daemon that serves it and this.
@@ -25,5 +26,5 @@ pub(crate) fn record(directory: &Path) {
     let found = RefusalWatch::since(0).look(0, &said, true);
     let lines: Vec<_> =
         found.iter().map(|one| refused::line(&subject, Some(&usage), one)).collect();
-    super::record(&lines);
+    log::record(&lines);
 }
