@@ -53,7 +53,7 @@ func oddObjects(t *testing.T, plane *Plane) {
 		plane.odd(t, namespace, "resourceclaimtemplates", name+"-ours", driver, parameters)
 	}
 	// Times that no calendar has, where an object's writers are kept.
-	plane.odd(t, namespace, "resourceclaims", "times", "any.example", `{"x": 1}`)
+	plane.odd(t, namespace, "resourceclaims", "times", "any.example", `{"x":1}`)
 	fields := `{"metadata": {"managedFields": [{"manager": "x", "operation": "Update", "apiVersion": "resource.k8s.io/v1",
 		"time": "9999-12-31T23:59:59-12:00", "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": {}}}]}}`
 	check[*dra.ResourceClaim](t)(plane.ResourceV1().ResourceClaims(namespace).Patch(plane.Context, "times", types.MergePatchType, []byte(fields), meta.PatchOptions{}))

@@ -71,7 +71,7 @@ func atScale(t *testing.T, plane *Plane) {
 		name := fmt.Sprintf("scale-%d", number)
 		plane.node(t, name, only)
 		slice := &dra.ResourceSlice{
-			ObjectMeta: meta.ObjectMeta{Name: name},
+			ObjectMeta: meta.ObjectMeta{Name: name + "-" + driver + "-0"},
 			Spec: dra.ResourceSliceSpec{
 				Driver: driver, NodeName: &name,
 				Pool:    dra.ResourcePool{Name: name, Generation: 1, ResourceSliceCount: 1},
@@ -83,7 +83,7 @@ func atScale(t *testing.T, plane *Plane) {
 			t.Error(err)
 		}
 		t.Cleanup(func() {
-			_ = plane.ResourceV1().ResourceSlices().Delete(plane.Context, name, meta.DeleteOptions{})
+			_ = plane.ResourceV1().ResourceSlices().Delete(plane.Context, slice.Name, meta.DeleteOptions{})
 		})
 	})
 	if t.Failed() {

@@ -179,14 +179,14 @@ func aboveItsClass(t *testing.T, node *Node, namespace string, only map[string]s
 			t.Errorf("prepared above its class: %v", err)
 		}
 		claim := *one.Status.ResourceClaimStatuses[0].ResourceClaimName
-		until(t, "an event on the claim", func() (string, error) {
-			events, err := node.CoreV1().Events(namespace).List(node.Context, meta.ListOptions{})
+		until(t, "an event of the node about the claim", func() (string, error) {
+			events, err := node.CoreV1().Events("default").List(node.Context, meta.ListOptions{})
 			if err != nil {
 				return "", err
 			}
 			for _, event := range events.Items {
-				about := event.InvolvedObject
-				if about.Kind == "ResourceClaim" && about.Name == claim && event.Reason == "DivvyCannotPrepare" && strings.Contains(event.Message, words) {
+				isAbout := event.InvolvedObject.Kind == "Node" && strings.Contains(event.Message, claim)
+				if isAbout && event.Reason == "DivvyCannotPrepare" && strings.Contains(event.Message, words) {
 					return "", nil
 				}
 			}
