@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::harness::{Divided, Machine, Talk, client, finish};
 
 /// Time after which a call that waits in vain fails, and what a busy machine may add.
-const TOLD_WITHIN: Duration = Duration::from_secs(60);
+const TOLD_WITHIN: Duration = Duration::from_secs(180);
 
 /// A tenant of so many MiB, and of so many threads that capture.
 fn tenant(machine: &Divided, name: &str, mib: u64, captures: i64) -> Talk {

@@ -3,7 +3,7 @@
 
 mod residence_hand;
 
-use divvy_policy::residence::{Holder, LockedOut, PINNED_OUT_NS};
+use divvy_policy::residence::{Holder, LOCKED_OUT_NS, LockedOut};
 use residence_hand::{GIB, Hand, MS, SEC, away, whole};
 
 /// Steps of 50 ms with these holders for so long; whether the first was told that it waits in vain, at any step.
@@ -19,7 +19,7 @@ fn one_larger_than_the_room_is_told_and_no_other() {
     for (gib, capacity_gib) in [(50, 49), (50, 50), (50, 10), (50, 0), (1, 80)] {
         let mut hand = Hand::new(1);
         let waits = [away(1, gib, 0, SEC)];
-        assert!(!told(&mut hand, PINNED_OUT_NS - 100 * MS, capacity_gib, &waits), "too early");
+        assert!(!told(&mut hand, LOCKED_OUT_NS - 100 * MS, capacity_gib, &waits), "too early");
         let is_told = told(&mut hand, SEC, capacity_gib, &waits);
         assert_eq!(is_told, gib > capacity_gib, "{gib} GiB in {capacity_gib}");
         if is_told {
@@ -33,7 +33,7 @@ fn one_larger_than_the_room_is_told_and_no_other() {
 fn a_wait_counts_while_there_is_no_room_and_from_the_last_run_on() {
     let mut hand = Hand::new(1);
     let waits = |hand: &Hand| [away(1, 50, 0, hand.now_ns)];
-    let most_ns = PINNED_OUT_NS - SEC;
+    let most_ns = LOCKED_OUT_NS - SEC;
     let holders = waits(&hand);
     assert!(!told(&mut hand, most_ns, 40, &holders));
     // One that rests does not wait.
@@ -61,7 +61,7 @@ fn memory_that_others_do_not_let_go_is_no_room() {
     let mut hand = Hand::new(2);
     let captures = whole(2, 60, u64::MAX);
     let waits = away(1, 50, 0, SEC);
-    assert!(told(&mut hand, PINNED_OUT_NS + 10 * SEC, 80, &[waits, captures]));
+    assert!(told(&mut hand, LOCKED_OUT_NS + 10 * SEC, 80, &[waits, captures]));
     let out = hand.orders[0].locked_out.expect("it is told");
     assert_eq!((out.needed_bytes, out.room_bytes), (50 * GIB, 20 * GIB));
 }
@@ -81,5 +81,5 @@ fn a_capacity_below_what_is_held_lets_a_tenant_run() {
     // The device itself sets a bound.
     hand.room_bytes = 40 * GIB;
     let holders = [away(1, 50, 0, hand.now_ns), Holder::default()];
-    assert!(told(&mut hand, PINNED_OUT_NS + SEC, 30, &holders));
+    assert!(told(&mut hand, LOCKED_OUT_NS + SEC, 30, &holders));
 }

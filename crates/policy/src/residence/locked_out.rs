@@ -8,7 +8,7 @@
 //! operator sets keeps no tenant from running. Does not decide who goes.
 
 use super::holder::HolderState;
-use super::order::{LockedOut, PINNED_OUT_NS};
+use super::order::{LOCKED_OUT_NS, LockedOut};
 use super::queue::Class;
 use super::view::Step;
 
@@ -54,7 +54,7 @@ impl Step<'_> {
     /// The word to a tenant that has waited in vain for long enough.
     pub(super) fn locked_out(&self, row: usize) -> Option<LockedOut> {
         let holder = self.rows.get(row)?;
-        if holder.out_ns < PINNED_OUT_NS || !self.is_out(row, holder) {
+        if holder.out_ns < LOCKED_OUT_NS || !self.is_out(row, holder) {
             return None;
         }
         let own_bytes = holder.pinned_bytes();

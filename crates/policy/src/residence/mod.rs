@@ -45,7 +45,8 @@ pub use self::divide::{ProcessMemory, divide};
 pub use self::holder::HolderState;
 pub use self::managed::{ManagedCeiling, ManagedUse, divide_managed};
 pub use self::order::{
-    HolderOrder, HolderStatus, KEPT_BEYOND_BYTES, LockedOut, ORDER_LEASE_NS, PINNED_OUT_NS,
+    HolderOrder, HolderStatus, KEPT_BEYOND_BYTES, LOCKED_OUT_NS, LockedOut, ORDER_LEASE_NS,
+    PINNED_OUT_NS,
 };
 pub use self::promise::{HostClaim, HostPlace, HostPromise, HostShortage, MAX_PLACES};
 pub use self::sample::{DeviceRoom, Freeze, Holder};

@@ -10,10 +10,13 @@ pub const ORDER_LEASE_NS: (u64, u64) = (1_000_000_000, 500_000_000);
 /// Its owner reckons with them.
 pub const KEPT_BEYOND_BYTES: u64 = 2 << 30;
 
-/// Time for which a tenant that is [`HolderStatus::PinnedOut`] is waited for before what it asks for is refused, and for which
-/// one that has no room for what it holds waits before it is [`LockedOut`]: half the longest wait for a turn, so that one
-/// which is not told has a turn; and what a program needs that ends, to have given its room back.
+/// Time for which a tenant that is [`HolderStatus::PinnedOut`] is waited for before what it asks for is refused: half the longest
+/// wait for a turn, so that one which is not told has a turn; and what a program needs that ends, to have given its room back.
 pub const PINNED_OUT_NS: u64 = 15_000_000_000;
+
+/// Time for which a tenant that has no room for what it holds waits before it is [`LockedOut`]. Its program ends by that, so it
+/// is longer than what is only refused waits: with 15 s a tenant was told whose neighbour kept its memory for a moment.
+pub const LOCKED_OUT_NS: u64 = 4 * PINNED_OUT_NS;
 
 /// Status of a tenant after a step, as `divvy ps` shows it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,7 +43,7 @@ pub enum HolderStatus {
 }
 
 /// Word to a tenant whose calls wait for memory that cannot be where they need it: it is larger than what can be had, and has
-/// been for [`PINNED_OUT_NS`] of its wait. Its calls are to fail instead of waiting on.
+/// been for [`LOCKED_OUT_NS`] of its wait. Its calls are to fail instead of waiting on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LockedOut {
     /// Bytes that it holds.

@@ -3,7 +3,7 @@
 //! Promises: bytes are the card's own, not what anybody says. Bounds are formulas of the planner's constants, the link and the
 //! processes' own slowness.
 
-use divvy_policy::residence::{HolderStatus, PINNED_OUT_NS};
+use divvy_policy::residence::{HolderStatus, LOCKED_OUT_NS};
 
 use super::card::LINK_BYTES_PER_S;
 use super::case::MemoryCase;
@@ -201,7 +201,7 @@ impl MemoryJudge {
                 continue;
             }
             let since_ns = self.owed_ns[tenant].max(self.since_ns[tenant]).max(world.upset_ns);
-            let bound_ns = if may_run { bound_ns } else { bound_ns + PINNED_OUT_NS };
+            let bound_ns = if may_run { bound_ns } else { bound_ns + LOCKED_OUT_NS };
             if world.now_ns.saturating_sub(since_ns) > bound_ns {
                 let (ms, mib) = (bound_ns / MS, size_bytes[tenant] >> 20);
                 let orders = &world.owner.orders;
