@@ -151,7 +151,6 @@ fn what_is_missing_is_named_before_anything_is_made() {
         (&["--card", "gpu-0=GPU-2"], true, 2, "named twice"),
         (&["--cdi", "cdi"], true, 2, "--cdi cdi"),
         (&["--kubelet-root", &long], true, 2, "--kubelet-root"),
-        (&["--json"], true, 2, "--ready"),
         (&["--ready", "--alive"], true, 2, "cannot be used with"),
         (&["--metrics", "here"], true, 2, "--metrics here"),
         (&[], false, 125, "no API server is configured"),

@@ -234,7 +234,6 @@ fn what_is_missing_is_named_before_anything_is_made() {
         (&["--give-by", "magic"], true, 2, "--give-by"),
         (&["--cdi", "cdi"], true, 2, "--cdi cdi"),
         (&["--kubelet-root", &long], true, 2, "--kubelet-root"),
-        (&["--json"], true, 2, "--ready"),
         (&[], false, 125, "no API server is configured"),
     ] {
         let (found, told) = ended(arguments, configured);
