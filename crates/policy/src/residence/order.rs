@@ -16,7 +16,7 @@ pub const PINNED_OUT_NS: u64 = 15_000_000_000;
 
 /// Time for which a tenant that has no room for what it holds waits before it is [`LockedOut`]. Its program ends by that, so it
 /// is longer than what is only refused waits: with 15 s a tenant was told whose neighbour kept its memory for a moment.
-pub const LOCKED_OUT_NS: u64 = 4 * PINNED_OUT_NS;
+pub const LOCKED_OUT_NS: u64 = 20_000_000_000;
 
 /// Status of a tenant after a step, as `divvy ps` shows it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
