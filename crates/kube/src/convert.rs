@@ -81,7 +81,7 @@ pub fn file(bytes: &[u8], options: Options) -> Result<Converted, Unreadable> {
 /// The same where resources have names of their own.
 ///
 /// # Errors
-/// As [`file`].
+/// As [`file()`].
 pub fn renamed(
     bytes: &[u8],
     options: Options,

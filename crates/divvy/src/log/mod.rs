@@ -1,7 +1,7 @@
 //! The log of events: who changed which limit, what was refused and why, what became of tenants and daemons.
 //!
-//! One line is one JSON object ([`line`]), a name of the closed list [`line::Event`] in it. Commands and daemons append to one
-//! file ([`file`]) of the user's, the machine's daemon to the machine's ([`place`]); [`change`] makes lines of two configs
+//! One line is one JSON object ([`mod@line`]), a name of the closed list [`line::Event`] in it. Commands and daemons append to one
+//! file ([`mod@file`]) of the user's, the machine's daemon to the machine's ([`place`]); [`change`] makes lines of two configs
 //! ([`changed`] has the change made too),
 //! [`journal`] is a daemon's way to write without waiting, and [`read`] finds lines again. `divvy log` shows them.
 //!
