@@ -8,7 +8,6 @@ use divvy_page::{LockedOutWords, Tenant};
 
 use crate::residence::state::State;
 use crate::sys::clock;
-use crate::tenant;
 use crate::tenant::device::{self, Device};
 use crate::tenant::reason::{self, Reason, Size};
 
@@ -138,9 +137,6 @@ impl<'a> Aim<'a> {
 
 /// Says that memory of the device which is away cannot come back: there is no room for it.
 fn tell_no_room(device: &Device, out: LockedOutWords) {
-    if let Some(tenant) = tenant::oversubscribed() {
-        tenant.note_reason(Reason::NoRoom as u32);
-    }
     let total_bytes = device.total_bytes();
     let foreign_bytes = u64::from(out.foreign_mib).saturating_mul(1 << 20);
     let others_bytes = total_bytes.saturating_sub(out.room_bytes).saturating_sub(foreign_bytes);
