@@ -43,6 +43,11 @@ static void make(CUdeviceptr *blocks, unsigned round)
 
 static void check(const CUdeviceptr *blocks, unsigned round)
 {
+    CUmemLocation place = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+    unsigned long long access = 0;
+    OK(cuCtxGetDevice(&place.id));
+    OK(cuMemGetAccess(&access, &place, blocks[0]));
+    EQUAL(access, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
     for (unsigned index = 0; index < BLOCKS; index++) {
         unsigned words[2] = {0, 0};
         OK(cuMemcpyDtoH(&words[0], blocks[index], 4));
@@ -271,6 +276,66 @@ static void a_copy_by_the_null_stream_passes_a_free(void)
     CHECK(pthread_join(thread, NULL) == 0);
 }
 
+/* A call that lets memory go waits for all work, and copies of other threads wait for it. */
+enum { FREE, FREE_HOST, UNREGISTER, LETTING_GO };
+
+struct letting_go {
+    int how;
+    void *memory;
+};
+
+static void *lets_go(void *argument)
+{
+    const struct letting_go *it = argument;
+    OK(cuCtxSetCurrent(shared));
+    if (it->how == FREE)
+        OK(cuMemFree((CUdeviceptr)(size_t)it->memory));
+    else if (it->how == FREE_HOST)
+        OK(cuMemFreeHost(it->memory));
+    else
+        OK(cuMemHostUnregister(it->memory));
+    return NULL;
+}
+
+static void *gives_later(void *round)
+{
+    usleep(1000000);
+    atomic_store(&given, (unsigned)(size_t)round);
+    return NULL;
+}
+
+static void letting_go_holds_copies_up(void)
+{
+    static _Alignas(4096) char page[4096];
+    struct letting_go all[LETTING_GO] = {{FREE, NULL}, {FREE_HOST, NULL}, {UNREGISTER, page}};
+    CUstream waits, other;
+    CUdeviceptr block, freed;
+    unsigned word;
+    start();
+    OK(cuCtxGetCurrent(&shared));
+    OK(cuStreamCreate(&waits, CU_STREAM_NON_BLOCKING));
+    OK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+    OK(cuMemAlloc(&block, 4096));
+    OK(cuMemAlloc(&freed, 16 * MIB));
+    all[FREE].memory = (void *)(size_t)freed;
+    OK(cuMemHostAlloc(&all[FREE_HOST].memory, 16 * MIB, 0));
+    OK(cuMemHostRegister(page, sizeof page, 0));
+    OK(cuCtxSynchronize());
+    for (unsigned how = 0; how < LETTING_GO; how++) {
+        pthread_t threads[2];
+        double from;
+        OK(cuLaunchHostFunc(waits, until_given, (void *)(size_t)(how + 1)));
+        CHECK(pthread_create(&threads[0], NULL, gives_later, (void *)(size_t)(how + 1)) == 0);
+        CHECK(pthread_create(&threads[1], NULL, lets_go, &all[how]) == 0);
+        usleep(200000);
+        from = now();
+        OK(cuMemcpyDtoHAsync(&word, block, 4, other));
+        OK(cuStreamSynchronize(other));
+        CHECK(now() - from > 0.4);
+        CHECK(pthread_join(threads[0], NULL) == 0 && pthread_join(threads[1], NULL) == 0);
+    }
+}
+
 /* A plain block is no mapping, and nobody has reserved its addresses. */
 static void plain_blocks_are_no_mappings(void)
 {
@@ -284,7 +349,8 @@ static void plain_blocks_are_no_mappings(void)
         size_t bytes = sizes[index] < 2 * MIB ? 2 * MIB : sizes[index] / (2 * MIB) * (2 * MIB);
         OK(cuMemAlloc(&block, sizes[index]));
         IS(cuMemSetAccess(block, bytes, &access, 1), CUDA_ERROR_INVALID_VALUE);
-        IS(cuMemGetAccess(&flags, &access.location, block), CUDA_ERROR_INVALID_VALUE);
+        OK(cuMemGetAccess(&flags, &access.location, block));
+        EQUAL(flags, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
         IS(cuMemUnmap(block, bytes), CUDA_ERROR_INVALID_VALUE);
         IS(cuMemAddressFree(block, bytes), CUDA_ERROR_INVALID_VALUE);
         IS(cuMemAddressFree(block, 256 * MIB), CUDA_ERROR_INVALID_VALUE);
@@ -331,6 +397,7 @@ int main(int count, char **arguments)
         {"threads_with_contexts_of_two_devices", threads_with_contexts_of_two_devices},
         {"a_stream_waits_for_the_host", a_stream_waits_for_the_host},
         {"a_copy_by_the_null_stream_passes_a_free", a_copy_by_the_null_stream_passes_a_free},
+        {"letting_go_holds_copies_up", letting_go_holds_copies_up},
         {"plain_blocks_are_no_mappings", plain_blocks_are_no_mappings},
         {"what_cannot_come_back_is_told", what_cannot_come_back_is_told},
         {NULL, NULL},

@@ -94,7 +94,7 @@ pub(crate) const COVERAGE: &[(&str, &str)] = &[
     ("cuMemFree", "old::first_alloc_and_free"),
     ("cuMemFreeAsync", "pools::free_async_gives_back"),
     ("cuMemFree_v2", "blocks::free_gives_back"),
-    ("cuMemGetAccess", "ends::plain_blocks_are_no_mappings"),
+    ("cuMemGetAccess", "ends::a_context_that_was_made_again_has_memory_that_leaves"),
     ("cuMemGetAddressRange_v2", "leave::pointers_are_answered_for"),
     ("cuMemGetHandleForAddressRange", "escapes::exported_buffers"),
     ("cuMemGetInfo", "answers::oldest_questions_are_answered"),

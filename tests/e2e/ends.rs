@@ -108,8 +108,15 @@ fn goes_on(more: &[(&str, &str)]) {
     let (tenant, mut client) = tenant(&machine, "a_stream_waits_for_the_host", more);
     assert_eq!(client.line_within(DEADLINE).as_deref(), Some("ready"), "{more:?}");
     client.go();
-    let _ = tenant.wish("freeze", 2);
-    let said = client.line_within(DEADLINE).unwrap_or_else(|| panic!("it hangs: {more:?}"));
+    let from = Instant::now();
+    let said = loop {
+        if let Some(said) = client.line_within(Duration::from_millis(100)) {
+            break said;
+        }
+        assert!(from.elapsed() < DEADLINE, "it hangs: {more:?}");
+        let _ = tenant.wish("freeze", 1);
+        let _ = tenant.wish("thaw", 1);
+    };
     assert!(said.contains("rounds, the longest"), "{said}");
     assert_eq!(client.line_within(DEADLINE).as_deref(), Some("ready"), "{more:?}");
     let _ = tenant.wish("thaw", 5);
@@ -144,10 +151,21 @@ fn nor_does_one_where_the_driver_records_behind_no_context() {
 }
 
 #[test]
+fn nor_does_one_whose_copies_on_the_host_are_given_back() {
+    for green in ["0", "1"] {
+        let slow = ("SIMGPU_FAULTS", "cuMemHostUnregister@*=delay:30ms");
+        goes_on(&[("HOW", "h"), ("GREEN", green), slow]);
+    }
+}
+
+#[test]
 fn a_copy_by_the_null_stream_passes_a_free() {
+    // The driver's own free holds it up, as an H200 has shown (580), so that this program stands still without the library too;
+    // one of memory that may leave the card waits before it calls the driver.
+    let holds = "letting_go_holds_copies_up";
+    Machine::new().native().plays("ends", holds);
+    Machine::new().limited(4 * GIB).plays("ends", holds);
     let scenario = "a_copy_by_the_null_stream_passes_a_free";
-    Machine::new().native().plays("ends", scenario);
-    Machine::new().limited(4 * GIB).plays("ends", scenario);
     Machine::new().limited(4 * GIB).with("DIVVY_OVERSUBSCRIBE", "true").plays("ends", scenario);
 }
 

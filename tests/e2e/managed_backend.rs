@@ -10,18 +10,12 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::harness::{Divided, GIB, MIB, Machine, PATIENCE, Talk, client, finish, signal, until};
-use crate::turns::{all_end_well, count, memory, status};
+use crate::turns::{all_end_well, count, machine_of, memory, status};
 
 /// Bytes of a block of the client.
 const BLOCK: u64 = 40 * MIB;
 
 /// A machine whose daemon has these arguments.
-fn machine(machine: Machine, arguments: &[&str]) -> Divided {
-    let divided = Divided::with(machine, arguments);
-    until("the daemon answers", || status(&divided)["pid"].is_u64());
-    divided
-}
-
 /// A tenant of so many blocks, and one, that works for `ms` and until it is told, started with more arguments of `divvy run`.
 fn tenant(machine: &Divided, name: &str, more: &[&str], blocks: u64, ms: u64) -> Talk {
     Talk::start(&mut command(machine, name, more, blocks, ms))
@@ -52,7 +46,7 @@ fn residence(machine: &Divided, name: &str) -> Value {
 
 #[test]
 fn two_managed_tenants_take_turns() {
-    let machine = machine(Machine::new(), &["--capacity", "300MiB", "--managed-limit", "1GiB"]);
+    let machine = machine_of(Machine::new(), &["--capacity", "300MiB", "--managed-limit", "1GiB"]);
     let tenants = ["a", "b"].map(|name| tenant(&machine, name, MANAGED, 4, 2000));
     for tenant in &tenants {
         tenant.expect("ready");
@@ -78,7 +72,7 @@ fn two_managed_tenants_take_turns() {
 /// A card with 464 MiB beside the contexts of two processes.
 fn small() -> Divided {
     let card = Machine::new().with("SIMGPU_MEMORY", "1500MiB");
-    machine(card, &["--managed-limit", "2GiB"])
+    machine_of(card, &["--managed-limit", "2GiB"])
 }
 
 #[test]
@@ -111,7 +105,7 @@ fn a_process_larger_than_the_card_sees_its_limit_and_runs_alone() {
 #[test]
 fn calls_of_the_driver_that_fail_lose_no_bytes() {
     let card = Machine::new().with("SIMGPU_FAULTS", "cuMemPrefetchAsync@/3=fail:2");
-    let machine = machine(card, &["--capacity", "300MiB", "--managed-limit", "1GiB"]);
+    let machine = machine_of(card, &["--capacity", "300MiB", "--managed-limit", "1GiB"]);
     let tenants = ["a", "b"].map(|name| tenant(&machine, name, MANAGED, 4, 4000));
     for tenant in &tenants {
         tenant.expect("ready");
@@ -122,7 +116,7 @@ fn calls_of_the_driver_that_fail_lose_no_bytes() {
 
 #[test]
 fn it_leaves_and_comes_back_by_hand() {
-    let machine = machine(Machine::new(), &["--managed-limit", "1GiB"]);
+    let machine = machine_of(Machine::new(), &["--managed-limit", "1GiB"]);
     let tenant = tenant(&machine, "a", MANAGED, 4, 500);
     tenant.expect("ready");
     for _ in 0..3 {
@@ -137,7 +131,7 @@ fn it_leaves_and_comes_back_by_hand() {
 
 #[test]
 fn it_ends_with_its_context() {
-    let machine = machine(Machine::new(), &["--managed-limit", "1GiB"]);
+    let machine = machine_of(Machine::new(), &["--managed-limit", "1GiB"]);
     let options = ["run", "--no-daemon", "--oversubscribe", "--backend", "managed", "--name", "a"];
     let mut command = machine.divvy(&options);
     command.arg("--").arg(client("leave")).arg("a_context_ends_with_its_memory");
@@ -158,7 +152,8 @@ fn it_ends_with_its_context() {
 
 #[test]
 fn a_death_leaves_its_room_and_its_managed_bytes() {
-    let machine = machine(Machine::new(), &["--capacity", "300MiB", "--managed-limit", "450MiB"]);
+    let machine =
+        machine_of(Machine::new(), &["--capacity", "300MiB", "--managed-limit", "450MiB"]);
     let killed = tenant(&machine, "killed", MANAGED, 4, 120_000);
     killed.expect("ready");
     let processes = shown(&machine, "killed")["processes"].clone();
@@ -197,7 +192,7 @@ fn an_unknown_back_end_is_refused() {
 
 #[test]
 fn the_bound_of_all_is_never_exceeded() {
-    let machine = machine(Machine::new(), &["--managed-limit", "500MiB"]);
+    let machine = machine_of(Machine::new(), &["--managed-limit", "500MiB"]);
     // Each alone would fit; the four together would not.
     let tenants: Vec<_> = (0..4)
         .map(|number| {
@@ -231,7 +226,7 @@ fn the_bound_of_all_is_never_exceeded() {
 
 #[test]
 fn pointers_are_answered_for() {
-    let machine = machine(Machine::new(), &["--managed-limit", "1GiB"]);
+    let machine = machine_of(Machine::new(), &["--managed-limit", "1GiB"]);
     let mut command = machine.divvy(&["run", "--no-daemon", "--oversubscribe", "--memory", "4GiB"]);
     command.args(MANAGED).arg("--").arg(client("leave")).arg("pointers_are_answered_for");
     let played = finish(&mut command);
@@ -242,7 +237,7 @@ fn pointers_are_answered_for() {
 #[test]
 fn a_driver_without_handles_has_managed_memory() {
     let card = Machine::new().with("SIMGPU_FAULTS", "cuMemCreate@*=fail:801");
-    let machine = machine(card, &["--managed-limit", "1GiB"]);
+    let machine = machine_of(card, &["--managed-limit", "1GiB"]);
     let automatic = tenant(&machine, "auto", &[], 3, 500);
     automatic.expect("ready");
     assert!(residence(&machine, "auto")["managed_bytes"].as_u64() >= Some(4 * BLOCK));

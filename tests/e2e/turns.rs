@@ -21,7 +21,12 @@ pub(crate) fn machine(capacity: &str) -> Divided {
 
 /// A machine with these arguments of the daemon.
 fn machine_with(arguments: &[&str]) -> Divided {
-    let divided = Divided::with(Machine::new(), arguments);
+    machine_of(Machine::new(), arguments)
+}
+
+/// The same of a machine with another card.
+pub(crate) fn machine_of(machine: Machine, arguments: &[&str]) -> Divided {
+    let divided = Divided::with(machine, arguments);
     until("the daemon answers", || status(&divided)["pid"].is_u64());
     divided
 }

@@ -12,7 +12,7 @@ pub enum Effect {
     Answer = 1 << 1,
     /// Submits GPU work.
     Gate = 1 << 2,
-    /// May read or write device memory or submit work.
+    /// May read or write device memory, submit work, or make a stream wait for the program.
     Touch = 1 << 3,
     /// Our state must follow it.
     Observe = 1 << 4,

@@ -171,12 +171,14 @@ fn general_hook(symbol: &Symbol) -> (String, &'static str) {
     } else if name.starts_with("cuMemcpy") {
         // A copy may return when it is done; the others do not wait.
         ("    submit::transfer(|| {\n".to_owned(), close)
-    } else if effects.has(Effect::Touch) {
-        ("    submit::end_span();\n    let _inside = state::enter();\n".to_owned(), "")
-    } else if name.starts_with("cuStreamWaitEvent") {
-        ("    submit::wait_for_event();\n".to_owned(), "")
     } else {
-        ("    submit::end_span();\n".to_owned(), "")
+        let is_event = name.starts_with("cuStreamWaitEvent");
+        let ends = if is_event { "wait_for_event" } else { "end_span" };
+        let enters = match effects.has(Effect::Touch) {
+            true => "    let _inside = state::enter();\n",
+            false => "",
+        };
+        (format!("    submit::{ends}();\n{enters}"), "")
     }
 }
 

@@ -23,7 +23,7 @@ enum Step {
 /// Two contexts, room for the memory of one tenant, and a bound of managed memory that has room for two of them alone.
 fn narrow() -> Divided {
     let card = Machine::new().with("SIMGPU_MEMORY", "1170MiB").with("DIVVY_LOG", "error");
-    super::machine(card, &["--managed-limit", "230MiB"])
+    crate::turns::machine_of(card, &["--managed-limit", "230MiB"])
 }
 
 /// Kills victims before and after the first and the second call of an entry point; each time the heir has all of its bytes,
@@ -132,7 +132,7 @@ fn killed_at_each_step_of_coming_back_gives_it_back() {
 #[test]
 fn killed_as_memory_is_freed_gives_it_back() {
     each(&["1=kill-before", "1=kill-after", "2=kill-before"], |moment| {
-        let machine = super::machine(Machine::new(), &["--managed-limit", "230MiB"]);
+        let machine = crate::turns::machine_of(Machine::new(), &["--managed-limit", "230MiB"]);
         let victim = Held::new(&machine, "victim");
         victim.fails(&format!("cuMemFree_v2@{moment}"));
         let status = victim.client.end_within(DEADLINE);
@@ -155,8 +155,10 @@ fn killed_as_memory_is_freed_gives_it_back() {
 /// Children that come and go, by themselves or as other programs, while memory takes turns.
 #[test]
 fn children_leave_it_alone() {
-    let machine =
-        super::machine(Machine::new(), &["--capacity", "300MiB", "--managed-limit", "1GiB"]);
+    let machine = crate::turns::machine_of(
+        Machine::new(),
+        &["--capacity", "300MiB", "--managed-limit", "1GiB"],
+    );
     let tenants = ["a", "b"].map(|name| {
         let mut command = super::command(&machine, name, super::MANAGED, 4, 3000);
         Talk::start(command.env("TURNS_CHILDREN", "1"))

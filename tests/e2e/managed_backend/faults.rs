@@ -208,7 +208,7 @@ pub(super) fn all_is_given_back(machine: &Divided) {
 }
 
 fn machine() -> Divided {
-    super::machine(Machine::new(), &["--managed-limit", "1GiB"])
+    crate::turns::machine_of(Machine::new(), &["--managed-limit", "1GiB"])
 }
 
 const UNKNOWN: u32 = 999;

@@ -201,18 +201,29 @@ pub(super) fn prepare(state: &'static State, aim: &Aim<'_>) -> bool {
     false
 }
 
-/// Gives the host's memory back of chunks that are on the card again, but what the aim has them keep, by a context: the
-/// driver wants one.
-pub(super) fn drop_copies(state: &'static State, aim: &Aim<'_>) {
+/// Bytes of copies on the host that chunks of the device keep.
+fn kept_bytes(aim: &Aim<'_>, device: CUdevice) -> u64 {
+    match aim.of(device).keep_bytes {
+        0 => 0,
+        // Both to give them back and to make them anew delays the program's calls: not for little.
+        bytes => bytes.saturating_add(KEPT_BEYOND_BYTES),
+    }
+}
+
+/// Whether copies on the host that chunks do not need are more than the aim has them keep.
+pub(super) fn has_surplus(state: &'static State, aim: &Aim<'_>) -> bool {
+    Aim::devices().any(|device| state.chunks.has_surplus(device, kept_bytes(aim, device)))
+}
+
+/// Gives surplus copies back, by a context: the driver wants one. No work of the program's is under way; what there is no time
+/// for by `deadline_ns` stays.
+pub(super) fn drop_copies(state: &'static State, aim: &Aim<'_>, deadline_ns: u64) {
     for device in Aim::devices() {
-        let keep_bytes = match aim.of(device).keep_bytes {
-            0 => 0,
-            // Both to give them back and to make them anew delays the program's calls: not for little.
-            bytes => bytes.saturating_add(KEPT_BEYOND_BYTES),
-        };
-        if state.chunks.copies_bytes(device) > keep_bytes {
+        let keep_bytes = kept_bytes(aim, device);
+        if state.chunks.has_surplus(device, keep_bytes) {
             let _ = context::within(state, device, || {
-                state.chunks.drop_copies(device, keep_bytes);
+                let is_over = || clock::now_ns() >= deadline_ns;
+                state.chunks.drop_copies(device, keep_bytes, is_over);
                 Ok(())
             });
         }

@@ -69,6 +69,7 @@ fn run() {
         refused_from_ns: 0,
         patience_ns: PATIENCE_NS[0],
         retry_ns: RETRY_NS[0],
+        tidies_from_ns: 0,
     };
     // Calls of it may be long: captures begin beside them, and are not disturbed.
     beside_captures(|| {
@@ -101,6 +102,8 @@ struct Service {
     refused_from_ns: u64,
     patience_ns: u64,
     retry_ns: u64,
+    /// When surplus copies may be given back again.
+    tidies_from_ns: u64,
 }
 
 impl Service {
@@ -162,7 +165,6 @@ impl Service {
             return self.lose();
         }
         match is_back && aim.is_open() {
-            // Copies that are not kept go before it sleeps.
             true => self.open(),
             false => self.sleep_closed(aim, number, moved),
         }
@@ -176,7 +178,7 @@ impl Service {
                 movement::tell_stays(Stays::Not);
             }
             if GATES.captures() || !movement::prepare(self.state, aim) {
-                movement::drop_copies(self.state, aim);
+                self.tidy(aim);
                 movement::tell_free(self.state);
                 self.sleep(number, ON_CARD_NS);
             }
@@ -211,6 +213,30 @@ impl Service {
                 self.patience_ns = self.patience_ns.saturating_mul(2).min(longest_ns);
             }
         }
+    }
+
+    /// Gives copies back that are not kept while memory is on the card: a part at a time, behind the closed door.
+    fn tidy(&mut self, aim: &Aim<'_>) {
+        let is_due = clock::now_ns() >= self.tidies_from_ns;
+        if GATES.captures() || !is_due || !movement::has_surplus(self.state, aim) {
+            return;
+        }
+        let rest_ns = match self.close() {
+            Stays::Not => {
+                self.drop_copies(aim);
+                self.state.door.open();
+                REST.saturating_mul(self.patience_ns)
+            }
+            // Calls were held back for nothing: not often.
+            _ => REST.saturating_mul(PATIENCE_NS[1]),
+        };
+        self.tidies_from_ns = clock::now_ns().saturating_add(rest_ns);
+    }
+
+    /// As many as there is time for while calls are held back. The door is closed, and work has ended.
+    fn drop_copies(&self, aim: &Aim<'_>) {
+        let deadline_ns = clock::now_ns().saturating_add(PATIENCE_NS[0]);
+        movement::drop_copies(self.state, aim, deadline_ns);
     }
 
     /// Closes the door, if calls and work that are under way end in time; else why not.
@@ -263,7 +289,7 @@ impl Service {
         self.note_waiting();
         movement::tell(aim.is_to_move(), self.waits_from_ns);
         if !aim.is_to_move() {
-            movement::drop_copies(self.state, aim);
+            self.drop_copies(aim);
         } else if moved == Moved::Waits {
             // The owner allows more than there is: something else than tenants has it.
             movement::tell_free(self.state);

@@ -27,6 +27,8 @@ pub(crate) enum Place {
     Pinned,
     /// On the host.
     Host,
+    /// There is no such chunk any more, but its copy on the host is there, for another.
+    Spare,
 }
 
 impl Place {
@@ -37,6 +39,7 @@ impl Place {
             Self::Pinned => 2,
             Self::Host => 3,
             Self::Leaving => 4,
+            Self::Spare => 5,
         }
     }
 
@@ -46,6 +49,7 @@ impl Place {
             2 => Self::Pinned,
             3 => Self::Host,
             4 => Self::Leaving,
+            5 => Self::Spare,
             _ => Self::Nowhere,
         }
     }
@@ -156,6 +160,15 @@ impl Chunk {
     /// Whether its copy on the host holds bytes that are nowhere else, or is being filled.
     pub(super) fn needs_copy(&self) -> bool {
         matches!(self.place(), Place::Host | Place::Leaving)
+    }
+
+    /// Whether it is none any more, and has no copy either; to one caller alone.
+    pub(super) fn is_spent(&self) -> bool {
+        let (spare, nowhere) = (Place::Spare.word(), Place::Nowhere.word());
+        self.host.with(|host| {
+            let turn = || self.place.compare_exchange(spare, nowhere, SeqCst, SeqCst);
+            host.address() == 0 && turn().is_ok()
+        })
     }
 
     /// Whether its copy on the host is there already, filled or not, or it needs none.

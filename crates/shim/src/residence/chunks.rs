@@ -55,9 +55,13 @@ impl Chunks {
 
     /// Calls `each` with every chunk there is.
     pub(crate) fn for_each<'a>(&'a self, mut each: impl FnMut(&'a Chunk)) {
-        let high = self.unused.with(|unused| unused.high) as usize;
-        let there = |chunk: &&'a Chunk| chunk.place() != Place::Nowhere;
-        self.all.iter().take(high).filter(there).for_each(&mut each);
+        let there = |chunk: &&'a Chunk| !matches!(chunk.place(), Place::Nowhere | Place::Spare);
+        self.rows().filter(there).for_each(&mut each);
+    }
+
+    /// Every chunk that there ever was.
+    fn rows(&self) -> impl Iterator<Item = &Chunk> {
+        self.all.iter().take(self.unused.with(|unused| unused.high) as usize)
     }
 
     /// Bytes on the card of the memory that may leave a device.
@@ -166,15 +170,15 @@ impl Chunks {
         Ok((number, chunk))
     }
 
-    /// Ends a chunk: its memory goes back, wherever its bytes are. The addresses stay reserved.
+    /// Ends a chunk: its memory goes back, wherever its bytes are. The addresses stay reserved, and its copy stays until
+    /// another takes it, or [`Chunks::drop_copies`].
     pub(crate) fn end(&self, number: u32) {
         let Some(chunk) = self.get(number) else { return };
         if chunk.place() != Place::Host {
             chunk.drop_memory();
         }
-        self.note(chunk, Place::Nowhere);
-        self.drop_copy(chunk);
-        self.give_number(number, chunk);
+        self.note(chunk, Place::Spare);
+        self.give_if_spent(number, chunk);
     }
 
     /// A chunk's bytes are at `to` now; the tenant's files say so too.
@@ -196,7 +200,7 @@ impl Chunks {
             }
             let sum = &mut totals.movable_bytes;
             *sum = sum.saturating_sub(if from == Place::Nowhere { 0 } else { bytes });
-            *sum = sum.saturating_add(if to == Place::Nowhere { 0 } else { bytes });
+            *sum = sum.saturating_add(if to == Place::Spare { 0 } else { bytes });
             if let Some(words) = words {
                 words.set_places(totals.movable_bytes, totals.away_bytes, totals.pinned_bytes);
                 words.set_resident(totals.resident_bytes());
@@ -219,32 +223,51 @@ impl Chunks {
     /// # Errors
     /// Out-of-memory where the host has no room, or the driver's.
     pub(crate) fn prepare(&self, chunk: &Chunk) -> Result<(), CUresult> {
-        let copy = self.new_copy(chunk)?;
+        let copy = self.copy_for(chunk, |other| other.place() == Place::Spare)?;
         // It may have ended meanwhile, and be another.
         let unused = chunk.host.with(|host| {
             let fits = chunk.place() == Place::Card && copy.bytes() as u64 == chunk.bytes();
             if fits && host.address() == 0 { core::mem::replace(host, copy) } else { copy }
         });
-        self.drop_piece(chunk.device(), unused);
+        self.keep_spare(chunk.device(), unused);
         Ok(())
     }
 
-    /// A copy of a chunk's size that another one has and does not need.
-    fn spare_copy(&self, chunk: &Chunk) -> Option<HostPiece> {
-        let mut spare = None;
-        self.for_each(|other| {
-            let is_unused = other.device() == chunk.device() && !other.needs_copy();
-            if spare.is_none() && is_unused && other.bytes() == chunk.bytes() {
-                spare = other.host.with(|host| {
-                    let fits = host.bytes() as u64 == chunk.bytes();
-                    fits.then(|| core::mem::replace(host, HostPiece::NONE))
-                });
+    /// Keeps a copy that is no chunk's for another one.
+    fn keep_spare(&self, device: CUdevice, copy: HostPiece) {
+        if copy.address() == 0 {
+            return;
+        }
+        match self.take_number() {
+            Ok((_, row)) => {
+                row.begin(device, 0, copy.bytes() as u64, (0, 0));
+                row.host.with(|host| *host = copy);
+                row.place.store(Place::Spare.word(), SeqCst);
             }
-        });
-        spare
+            // There are as many chunks as there can be.
+            Err(_) => core::mem::forget(copy),
+        }
     }
 
-    /// Host memory for a chunk, registered.
+    /// Host memory for a chunk, registered: one of its size that another chunk has which `may_give` it, or a new one.
+    fn copy_for(
+        &self,
+        chunk: &Chunk,
+        may_give: impl Fn(&Chunk) -> bool,
+    ) -> Result<HostPiece, CUresult> {
+        let is_alike =
+            |other: &&Chunk| other.device() == chunk.device() && other.bytes() == chunk.bytes();
+        let found =
+            self.rows().filter(is_alike).filter(|other| may_give(other)).find_map(|other| {
+                other.host.with(|host| {
+                    let fits = host.bytes() as u64 == chunk.bytes();
+                    fits.then(|| core::mem::replace(host, HostPiece::NONE))
+                })
+            });
+        found.map_or_else(|| self.new_copy(chunk), Ok)
+    }
+
+    /// Host memory for a chunk, made and registered.
     fn new_copy(&self, chunk: &Chunk) -> Result<HostPiece, CUresult> {
         let bytes = chunk.bytes();
         let copy = HostPiece::new(bytes).ok_or(CUresult::CUDA_ERROR_OUT_OF_MEMORY)?;
@@ -288,6 +311,14 @@ impl Chunks {
         self.sums(device).map_or(0, |sums| sums.with(|sums| sums.copies_bytes))
     }
 
+    /// Whether a device's copies take more than `keep_bytes` of the host, and chunks do not need all of them.
+    pub(crate) fn has_surplus(&self, device: CUdevice, keep_bytes: u64) -> bool {
+        let is_unused = |chunk: &Chunk| chunk.device() == device && !chunk.needs_copy();
+        let has_piece = |chunk: &Chunk| chunk.host.with(|host| host.address() != 0);
+        self.copies_bytes(device) > keep_bytes
+            && self.rows().any(|chunk| is_unused(chunk) && has_piece(chunk))
+    }
+
     /// Begins to copy a chunk's bytes to the host: [`Chunks::finish_leaving`] ends it. A context of its device is current, to
     /// which `stream` belongs, and no work is under way that uses it.
     ///
@@ -304,10 +335,7 @@ impl Chunks {
             (address @ 1.., bytes) if bytes == chunk.bytes() => address,
             _ => {
                 self.drop_copy(chunk);
-                let copy = match self.spare_copy(chunk) {
-                    Some(copy) => copy,
-                    None => self.new_copy(chunk)?,
-                };
+                let copy = self.copy_for(chunk, |other| !other.needs_copy())?;
                 let address = copy.address();
                 chunk.host.with(|host| *host = copy);
                 address
@@ -376,14 +404,30 @@ impl Chunks {
         copied
     }
 
-    /// Gives the host's memory back of a device's chunks that need no copy, until copies take no more than `keep_bytes`.
-    pub(crate) fn drop_copies(&self, device: CUdevice, keep_bytes: u64) {
-        self.for_each(|chunk| {
+    /// Gives the host's memory back of a device's chunks that need no copy, until copies take no more than `keep_bytes`, or
+    /// `is_over`. No work of the program's is under way: the driver waits for all there is when it lets go of host memory,
+    /// and keeps copies of other threads waiting meanwhile, by which the program may be about to end that work (measured,
+    /// 580).
+    pub(crate) fn drop_copies(
+        &self,
+        device: CUdevice,
+        keep_bytes: u64,
+        is_over: impl Fn() -> bool,
+    ) {
+        for (number, chunk) in (0..).zip(self.rows()) {
             let is_unused = chunk.device() == device && !chunk.needs_copy();
-            if is_unused && self.copies_bytes(device) > keep_bytes {
+            if is_unused && self.copies_bytes(device) > keep_bytes && !is_over() {
                 self.drop_copy(chunk);
             }
-        });
+            self.give_if_spent(number, chunk);
+        }
+    }
+
+    /// Lets the number of a chunk that has ended be another's, once its copy is gone.
+    fn give_if_spent(&self, number: u32, chunk: &Chunk) {
+        if chunk.is_spent() {
+            self.give_number(number, chunk);
+        }
     }
 
     fn give_number(&self, number: u32, chunk: &Chunk) {

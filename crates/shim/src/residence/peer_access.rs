@@ -56,7 +56,7 @@ fn let_reach(peer: CUdevice, device: CUdevice) -> Result<(), CUresult> {
             let allowed = driver::mem_allow(chunk.address(), chunk.bytes(), peer);
             // One that has ended meanwhile is nobody's.
             result = allowed.or_else(|code| match chunk.place() {
-                Place::Nowhere => Ok(()),
+                Place::Nowhere | Place::Spare => Ok(()),
                 _ => Err(code),
             });
         }

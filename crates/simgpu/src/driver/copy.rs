@@ -5,6 +5,7 @@
 //! it lies where only device memory can, which is an invalid value.
 
 use core::ffi::c_uint;
+use std::sync::MutexGuard;
 
 use divvy_driver_api::types::*;
 
@@ -12,7 +13,7 @@ use super::call::Call;
 use super::error::*;
 use super::objects::task::{CopyShape, Rows, Task};
 use super::space::Space;
-use super::state::{State, is_null};
+use super::state::{DriverState, State, driver, is_null};
 use super::stream::resolved;
 use super::submit::{enqueue, run_now};
 use crate::sys::driver::{Address, Answer, Handle, In, InArray, Out};
@@ -62,6 +63,15 @@ enum Sides {
     Any,
 }
 
+/// The stream of a copy, once no call lets memory go.
+fn begun(
+    call: Call,
+    stream: Option<CUstream>,
+) -> Answer<(&'static DriverState, MutexGuard<'static, State>, u64)> {
+    driver()?.await_letting_go();
+    resolved(call, stream.unwrap_or_else(default_stream))
+}
+
 /// Queues a linear copy, and waits unless it is asynchronous.
 fn linear(
     call: Call,
@@ -71,7 +81,7 @@ fn linear(
     sides: Sides,
     stream: Option<CUstream>,
 ) -> Answer {
-    let (driver, mut state, key) = resolved(call, stream.unwrap_or_else(default_stream))?;
+    let (driver, mut state, key) = begun(call, stream)?;
     if bytes > 0 {
         match sides {
             Sides::Both => device(&state, to, bytes).and_then(|()| device(&state, from, bytes))?,
@@ -404,7 +414,7 @@ pub(crate) fn task_3d(state: &State, copy: &CUDA_MEMCPY3D) -> Answer<Task> {
 }
 
 fn go(call: Call, stream: Option<CUstream>, make: impl FnOnce(&State) -> Answer<Task>) -> Answer {
-    let (driver, mut state, key) = resolved(call, stream.unwrap_or_else(default_stream))?;
+    let (driver, mut state, key) = begun(call, stream)?;
     let task = make(&state)?;
     if stream.is_none() {
         run_now(driver, state, key, task)

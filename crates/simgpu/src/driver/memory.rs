@@ -17,7 +17,7 @@ use super::host_memory::{HostMemory, host_mapping};
 use super::machine::Purpose;
 use super::space::{Kind, Range, Space};
 use super::state::{Begun, begin, begin_free, begin_old, current, driver, is_null};
-use super::worker::drain_with_greens;
+use super::worker::drain_to_let_go;
 use crate::sys::driver::{Address, Answer, Out};
 use crate::sys::driver_untyped::Untyped;
 
@@ -131,7 +131,7 @@ fn free(at: u64) -> Answer {
     // The driver frees nothing that queued work may touch, of green contexts too.
     let is_pooled = matches!(kind, Kind::Pool | Kind::Graph);
     let own = if is_pooled { current().unwrap_or(0) } else { context };
-    drain_with_greens(driver, state, own);
+    drain_to_let_go(driver, state, own);
     let mut state = driver.lock();
     if is_pooled {
         match kind {
@@ -283,7 +283,7 @@ pub fn cuMemFreeHost(_: Call, at: Address) -> Answer {
     }
     let found = state.space.at(at.0 as u64).filter(|range| range.kind == Kind::Host);
     let context = found.ok_or(INVALID_VALUE)?.context;
-    drain_with_greens(driver, state, context);
+    drain_to_let_go(driver, state, context);
     driver.lock().space.remove(at.0 as u64).map(|_| ())
 }
 
@@ -305,10 +305,11 @@ pub fn cuMemHostRegister(_: Call, at: Address, bytes: usize, flags: c_uint) -> A
 pub use cuMemHostRegister as cuMemHostRegister_v2;
 
 pub fn cuMemHostUnregister(_: Call, at: Address) -> Answer {
-    let (_, mut state) = begin_free()?;
+    let (driver, state) = begin_free()?;
     let found = state.space.at(at.0 as u64).filter(|range| range.kind == Kind::Registered);
-    found.ok_or(HOST_MEMORY_NOT_REGISTERED)?;
-    state.space.remove(at.0 as u64).map(|_| ())
+    let context = found.ok_or(HOST_MEMORY_NOT_REGISTERED)?.context;
+    drain_to_let_go(driver, state, context);
+    driver.lock().space.remove(at.0 as u64).map(|_| ())
 }
 
 fn device_pointer(at: Address) -> Answer<u64> {

@@ -7,7 +7,7 @@
 use core::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockWriteGuard};
 
 use divvy_driver_api::types::*;
 
@@ -126,6 +126,8 @@ pub(crate) struct DriverState {
     progress: Condvar,
     /// A stream has something to look at.
     work: Condvar,
+    /// Held by a call that lets memory go while it waits for work: copies wait for that.
+    letting_go: RwLock<()>,
 }
 
 static DRIVER: OnceLock<DriverState> = OnceLock::new();
@@ -134,7 +136,23 @@ static NULL: AtomicBool = AtomicBool::new(false);
 impl DriverState {
     /// A driver over a machine, with nothing in it.
     pub(crate) fn of(machine: Box<dyn Machine>) -> Self {
-        Self { machine, state: Mutex::default(), progress: Condvar::new(), work: Condvar::new() }
+        Self {
+            machine,
+            state: Mutex::default(),
+            progress: Condvar::new(),
+            work: Condvar::new(),
+            letting_go: RwLock::new(()),
+        }
+    }
+
+    /// Keeps copies out, until dropped.
+    pub(crate) fn let_go(&self) -> RwLockWriteGuard<'_, ()> {
+        self.letting_go.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until no call lets memory go.
+    pub(crate) fn await_letting_go(&self) {
+        drop(self.letting_go.read());
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {

@@ -341,8 +341,14 @@ pub fn cuMemGetAccess(
     at: CUdeviceptr,
 ) -> Answer {
     let (_, state) = begin_free()?;
-    let range = state.space.find(at).filter(|r| r.kind == Kind::Mapped).ok_or(INVALID_VALUE)?;
+    let range = state.space.find(at).ok_or(INVALID_VALUE)?;
     let device = place.given()?.location_id();
+    // Its own plain memory a device reads and writes (measured, 580).
+    if range.kind == Kind::Device && range.device == device {
+        let both = CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+        return flags.put(c_ulonglong::from(both.0));
+    }
+    let range = Some(range).filter(|range| range.kind == Kind::Mapped).ok_or(INVALID_VALUE)?;
     let own = range.accessible.then_some(range.flags).filter(|_| device == range.device);
     let set = own.or_else(|| range.reached_by.get(&device).copied());
     flags.put(c_ulonglong::from(set.unwrap_or(0)))
