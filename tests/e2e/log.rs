@@ -30,11 +30,12 @@ fn of(lines: &[Value], event: &str, field: &str) -> Vec<String> {
     of.map(|line| line[field].as_str().unwrap_or_default().to_owned()).collect()
 }
 
-/// A `divvy run` whose program holds a MiB and waits.
+/// A `divvy run` whose program holds some memory and waits.
 fn holding(machine: &Machine, name: &str, options: &[&str]) -> Running {
     let line = [&["run", "-n", name, "--memory", "2GiB"], options, &["--"]].concat();
     let mut command = machine.divvy(&line);
-    command.arg(client("hold")).arg(MIB.to_string());
+    // One process, which holds 2 MiB.
+    command.arg(client("hold")).arg("1");
     let running = Running::start(&mut command);
     until("the tenant is there", || {
         let ps = run(machine, &["ps", "--json"]);
