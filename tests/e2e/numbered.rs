@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::process::Command;
 
-use crate::harness::{Finished, MIB, Machine, client, finish, stage};
+use crate::harness::{Finished, MIB, Machine, best_of_three, client, finish, stage};
 
 /// Limits of the devices in MiB, by the last byte of their UUID, which is their index.
 const LIMITS_MIB: [u64; 3] = [1024, 2048, 3072];
@@ -174,31 +174,49 @@ fn an_instance_goes_by_the_limits_of_its_card() {
     }
 }
 
-#[test]
-fn caps_mean_the_machines_devices() {
-    let machine = by_variables("caps").with("SIMGPU_MODE", "calibrated");
-    let machine = machine.with("SIMGPU_MEMORY", 16 * 1024 * MIB);
-    let paces = |command: &mut Command| -> BTreeMap<usize, u64> {
-        let finished = finish(command);
-        assert_eq!(finished.code(), Some(0), "{finished}");
-        let line = |line: &str| {
-            let (device, done) = line.split_once(' ').expect("two words");
-            let device = usize::from_str_radix(device, 16).expect("a device");
-            (device, done.parse().expect("a number"))
-        };
-        finished.out.lines().map(line).collect()
+/// How much a program got done on each device, by the last byte of its UUID.
+fn paces(command: &mut Command) -> BTreeMap<usize, u64> {
+    let finished = finish(command);
+    assert_eq!(finished.code(), Some(0), "{finished}");
+    let line = |line: &str| {
+        let (device, done) = line.split_once(' ').expect("two words");
+        let device = usize::from_str_radix(device, 16).expect("a device");
+        (device, done.parse().expect("a number"))
     };
-    let holds = |paces: BTreeMap<usize, u64>, capped: usize| {
+    finished.out.lines().map(line).collect()
+}
+
+/// The device `capped` is slower than the others. A busy host may slow one of them down for a moment.
+fn is_slow(capped: usize, mut start: impl FnMut() -> Command) {
+    best_of_three(&format!("device {capped} is the slow one"), || {
+        let paces = paces(&mut start());
         let (slow, fast) = paces.iter().partition::<Vec<_>, _>(|(device, _)| **device == capped);
         let is_slower = |other: &(&usize, &u64)| slow[0].1 * 3 < *other.1;
-        assert!(slow.len() == 1 && fast.iter().all(is_slower), "{capped}: {paces:?}");
+        let is_right = slow.len() == 1 && fast.iter().all(is_slower);
+        let wrong = (!is_right).then(|| ("paces".to_owned(), format!("{paces:?}")));
+        wrong.into_iter().collect()
+    });
+}
+
+#[test]
+fn caps_mean_the_machines_devices() {
+    let calibrated = || {
+        let machine = by_variables("caps").with("SIMGPU_MODE", "calibrated");
+        machine.with("SIMGPU_MEMORY", 16 * 1024 * MIB)
     };
-    let mut command = machine.scenario("numbered", "pace");
-    holds(paces(command.env("DIVVY_COMPUTE_2", "10%").env("CUDA_VISIBLE_DEVICES", "1,0")), 2);
-    let mut command = machine.scenario("numbered", "pace");
-    holds(paces(command.env("CUDA_DEVICE_SM_LIMIT_0", "10")), 0);
-    let native = machine.native();
-    let mut command = native.divvy(&["run", "--no-daemon", "--compute", "1=10%", "--"]);
-    command.arg(client("numbered")).arg("pace");
-    holds(paces(command.env("CUDA_VISIBLE_DEVICES", "0,1")), 1);
+    let machine = calibrated();
+    let visible = "CUDA_VISIBLE_DEVICES";
+    let scenario = |pairs: &[(&str, &str)]| {
+        let mut command = machine.scenario("numbered", "pace");
+        command.envs(pairs.iter().copied());
+        command
+    };
+    is_slow(2, || scenario(&[("DIVVY_COMPUTE_2", "10%"), (visible, "1,0")]));
+    is_slow(0, || scenario(&[("CUDA_DEVICE_SM_LIMIT_0", "10")]));
+    let native = calibrated().native();
+    is_slow(1, || {
+        let mut command = native.divvy(&["run", "--no-daemon", "--compute", "1=10%", "--"]);
+        command.arg(client("numbered")).arg("pace").env(visible, "0,1");
+        command
+    });
 }

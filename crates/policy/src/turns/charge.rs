@@ -72,34 +72,12 @@ impl Domain<'_> {
             if let Some(tenant) = self.tenants.get_mut(row) {
                 let own_ns = due_ns.saturating_mul(contexts) / all;
                 tenant.charge(own_ns.saturating_sub(let_go_ns));
+                // What runs on behind its turn, or was let go, is a debt.
+                tenant.place.was_served |= tenant.open;
             }
         }
         let wall_ns = now_ns.saturating_sub(from_ns);
         self.members_mut().for_each(|tenant| tenant.pay_for_let_go(wall_ns));
-    }
-
-    /// Virtual time of the tenant furthest behind among those that want the device, and the credit a
-    /// sleeper may return with.
-    pub(super) fn wake_sleepers(&mut self) {
-        let now_ns = self.now_ns;
-        let tuning = self.tuning;
-        let credit_ns = self.round_step_ns();
-        let awake = |t: &&TenantState| !t.has_slept(tuning, now_ns);
-        if let Some(lowest) = self.demanders().filter(awake).map(|t| t.virtual_ns).min() {
-            self.state.floor_ns = self.state.floor_ns.max(lowest);
-        }
-        let start_ns = self.state.floor_ns.saturating_sub(credit_ns);
-        for tenant in self.members_mut() {
-            if tenant.demands(tuning, now_ns) {
-                if tenant.has_slept(tuning, now_ns) {
-                    tenant.virtual_ns = tenant.virtual_ns.max(start_ns);
-                }
-                tenant.asleep_since_ns = 0;
-                tenant.last_demand_ns = now_ns;
-            } else if tenant.asleep_since_ns == 0 {
-                tenant.asleep_since_ns = now_ns;
-            }
-        }
     }
 }
 

@@ -74,8 +74,6 @@ pub struct DeviceState {
     pub(super) opens_ns: u64,
     /// Virtual time that the holders of the current round are taken to.
     pub(super) round_ns: u64,
-    /// Virtual time of the tenant furthest behind; never falls.
-    pub(super) floor_ns: u64,
     /// Moving mean of the time a device stood drained before the next gate opened.
     pub(super) bubble_ns: u64,
     pub(super) overlap_since_ns: u64,
@@ -227,7 +225,6 @@ struct Standing {
     turn_end_ns: u64,
     opens_ns: u64,
     round_ns: u64,
-    floor_ns: u64,
     bubble_ns: u64,
 }
 
@@ -242,7 +239,6 @@ impl Standing {
             turn_end_ns: state.turn_end_ns,
             opens_ns: state.opens_ns,
             round_ns: state.round_ns,
-            floor_ns: state.floor_ns,
             bubble_ns: state.bubble_ns,
         }
     }
@@ -276,7 +272,6 @@ impl Standing {
         state.turn_end_ns = self.turn_end_ns;
         state.opens_ns = self.opens_ns;
         state.round_ns = self.round_ns;
-        state.floor_ns = self.floor_ns;
         state.bubble_ns = self.bubble_ns;
     }
 }
@@ -295,10 +290,11 @@ fn reset(
     state.next_trial_ns = state.next_trial_ns.min(now_ns.saturating_add(tuning.retrial_ns));
     state.retrial_ns = 0;
     state.trial = false;
-    let floor_ns = state.floor_ns;
+    let round_ns = state.round_ns;
     for tenant in tenants.iter_mut().filter(|t| t.seats & group != 0) {
         tenant.window_used_ns = tenant.used_ns;
-        tenant.rank(tuning, now_ns, floor_ns, is_another);
+        let times = (now_ns, tuning.lag_kept_ns);
+        tenant.place.enter(times, round_ns, tenant.priority, is_another);
     }
     if matches!(state.mode, TurnMode::Held | TurnMode::Drain) {
         return;

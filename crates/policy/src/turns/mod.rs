@@ -33,6 +33,7 @@ mod parts;
 mod pauses;
 mod phase;
 mod pick;
+mod place;
 mod round;
 mod sample;
 mod scheduler;

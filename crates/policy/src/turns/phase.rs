@@ -38,7 +38,7 @@ impl Domain<'_> {
         self.change_levels();
         self.settle_lingering();
         if self.is_full_step() {
-            self.wake_sleepers();
+            self.take_along();
             match self.state.mode {
                 TurnMode::Lull => self.lull(),
                 TurnMode::Held => self.held(),
@@ -47,7 +47,7 @@ impl Domain<'_> {
                 TurnMode::Free | TurnMode::Counted => self.begin_lull(),
             }
         }
-        self.note_lags();
+        self.note_leads();
         self.expect_next();
         self.state.looks = match self.state.mode {
             TurnMode::Held if self.state.since_ns != self.now_ns => {
@@ -56,11 +56,6 @@ impl Domain<'_> {
             _ => 0,
         };
         self.next_wake_ns()
-    }
-
-    fn note_lags(&mut self) {
-        let (now_ns, floor_ns) = (self.now_ns, self.state.floor_ns);
-        self.members_mut().for_each(|t| t.note_lag(now_ns, floor_ns));
     }
 
     /// True if a tenant that demands a device shares one with a tenant of lower priority that may launch: the lower one
@@ -312,7 +307,9 @@ impl Domain<'_> {
     /// tenant. A kernel of the waiting tenant's may keep the holder out for much longer than the holder's own pause lasts.
     fn patience_ns(&self, holder: &TenantState) -> u64 {
         let ahead = |t: &&TenantState| {
-            self.contends(t) && t.shares_device(holder) && t.virtual_ns > holder.virtual_ns
+            self.contends(t)
+                && t.shares_device(holder)
+                && t.place.virtual_ns > holder.place.virtual_ns
         };
         let longest_ns = self.members().filter(ahead).map(|t| t.longest_ns).max().unwrap_or(0);
         (longest_ns / PATIENCE_PART).min(MOST_PATIENCE_NS)
@@ -394,7 +391,7 @@ impl Domain<'_> {
                     && h.shares_device(waiting)
                     && h.priority == waiting.priority
                     && held_long_enough(h)
-                    && waiting.virtual_ns.saturating_add(step_ns) <= h.virtual_ns
+                    && waiting.place.virtual_ns.saturating_add(step_ns) <= h.place.virtual_ns
             })
         })
     }

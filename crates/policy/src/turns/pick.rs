@@ -17,7 +17,12 @@ const NEAR_NS: u64 = 100_000;
 impl Domain<'_> {
     /// Virtual time each tenant advances by in one round.
     pub(super) fn round_step_ns(&self) -> u64 {
-        let each = self.demanders().map(|t| (t.weight, t.in_use.paid_ppm()));
+        self.step_of(self.demanders())
+    }
+
+    /// What each of these would advance by in a round of theirs.
+    pub(super) fn step_of<'t>(&self, these: impl Iterator<Item = &'t TenantState>) -> u64 {
+        let each = these.map(|t| (t.weight, t.in_use.paid_ppm()));
         let (count, weights, paid_ppm) = each.fold((0_u64, 0_u64, 0_u64), |sums, (weight, ppm)| {
             let (count, weights, paid_ppm) = sums;
             let more = count.saturating_add(1);
@@ -38,11 +43,12 @@ impl Domain<'_> {
         for row in 0..self.tenants.len() {
             let Some(tenant) = self.tenants.get(row) else { continue };
             let (is_member, level) = (tenant.seats & self.state.group != 0, tenant.priority);
-            let Some(before) = tenant.level_before().filter(|_| is_member) else { continue };
-            let (here_ns, there_ns) = (self.lowest_of(level, row), self.lowest_of(before, row));
+            let before = tenant.place.level_before(level).filter(|_| is_member);
+            let Some(before) = before else { continue };
+            let lowest = [self.lowest_of(level, row), self.lowest_of(before, row)];
             let step_ns = self.round_step_ns();
             if let Some(tenant) = self.tenants.get_mut(row) {
-                tenant.change_level(here_ns, there_ns, step_ns);
+                tenant.place.change_level(level, lowest, step_ns);
             }
         }
     }
@@ -52,12 +58,12 @@ impl Domain<'_> {
     fn lowest_of(&self, level: i32, row: usize) -> Option<u64> {
         let all = self.tenants.iter().enumerate();
         let is_other = |(at, t): &(usize, &TenantState)| {
-            *at != row && t.seats & self.state.group != 0 && t.level() == level
+            *at != row && t.seats & self.state.group != 0 && t.place.level() == level
         };
         let others = all.filter(is_other).map(|(_, t)| t);
         let wanting = others.clone().filter(|t| t.demands(self.tuning, self.now_ns));
-        let lowest = wanting.map(|t| t.virtual_ns).min();
-        lowest.or_else(|| others.map(|t| t.virtual_ns).min())
+        let lowest = wanting.map(|t| t.place.virtual_ns).min();
+        lowest.or_else(|| others.map(|t| t.place.virtual_ns).min())
     }
 
     /// Marks those that go next as picked; with `keep`, holders that still work keep their seats.
@@ -125,8 +131,8 @@ impl Domain<'_> {
         let fitting = || self.tenants.iter().enumerate().filter(|(_, t)| fits(t));
         let priority = fitting().map(|(_, t)| t.priority).max()?;
         let level = || fitting().filter(|(_, t)| t.priority == priority);
-        let lowest_ns = level().map(|(_, t)| t.virtual_ns).min()?;
-        let near = level().filter(|(_, t)| t.virtual_ns <= lowest_ns.saturating_add(near_ns));
+        let lowest_ns = level().map(|(_, t)| t.place.virtual_ns).min()?;
+        let near = level().filter(|(_, t)| t.place.virtual_ns <= lowest_ns.saturating_add(near_ns));
         // The holder's turn ends only after this choice: it has been served last.
         near.min_by_key(|(_, t)| if t.holder { self.now_ns } else { t.served_ns })
             .map(|(row, _)| row)
@@ -136,7 +142,7 @@ impl Domain<'_> {
     pub(super) fn turn_ns(&mut self, row: usize) -> u64 {
         let step_ns = self.round_step_ns();
         let Some(tenant) = self.tenants.get(row) else { return self.tuning.min_turn_ns };
-        let (virtual_ns, weight) = (tenant.virtual_ns, tenant.weight);
+        let (virtual_ns, weight) = (tenant.place.virtual_ns, tenant.weight);
         let round_ns = self.state.round_ns;
         if virtual_ns.saturating_add(step_ns / 4) >= round_ns {
             let next_ns = round_ns.saturating_add(step_ns);

@@ -11,6 +11,7 @@ use super::device_set::bit;
 use super::in_use::InUse;
 use super::parts::Asked;
 use super::pauses::Pauses;
+use super::place::Place;
 use super::sample::Sample;
 use super::tuning::Tuning;
 
@@ -78,17 +79,7 @@ pub struct TenantState {
     pub(super) used_ns: u64,
     said_used_ns: u64,
 
-    /// Virtual time: what it held, divided by its weight.
-    pub(super) virtual_ns: u64,
-    /// How far that was ahead of the one furthest behind, when it last was in a domain, and when that was.
-    lag_ns: u64,
-    lag_seen_ns: u64,
-    /// It has a place in a domain's order.
-    is_ranked: bool,
-    /// The priority that its place is among.
-    level: i32,
-    /// The one it was at before, and how far ahead of the others there it was when it left.
-    left: Option<(i32, i64)>,
+    pub(super) place: Place,
     pub(super) open: bool,
     /// Has the turn on all its seats.
     pub(super) holder: bool,
@@ -234,58 +225,6 @@ impl TenantState {
         self.closed_until_ns = 0;
         self.sleeps = false;
         self.drained = true;
-    }
-
-    /// Notes how far it is ahead in its domain, whose one furthest behind is at `floor_ns`.
-    pub(super) fn note_lag(&mut self, now_ns: u64, floor_ns: u64) {
-        self.lag_ns = self.virtual_ns.saturating_sub(floor_ns);
-        self.lag_seen_ns = now_ns;
-    }
-
-    /// Takes its place in a domain whose one furthest behind is at `floor_ns`: as far ahead as it was in
-    /// the last one, wherever that was, unless that is long ago. In the same domain it has its place.
-    pub(super) fn rank(&mut self, tuning: &Tuning, now_ns: u64, floor_ns: u64, is_another: bool) {
-        if self.is_ranked && !is_another {
-            return;
-        }
-        let away_ns = now_ns.saturating_sub(self.lag_seen_ns);
-        if !self.is_ranked {
-            self.level = self.priority;
-        }
-        let lag_ns = if away_ns < tuning.lag_kept_ns { self.lag_ns } else { 0 };
-        self.virtual_ns = floor_ns.saturating_add(lag_ns);
-        self.is_ranked = true;
-    }
-
-    /// The priority that its place is among.
-    pub(super) fn level(&self) -> i32 {
-        self.level
-    }
-
-    /// The same, where it is not the one it has now.
-    pub(super) fn level_before(&self) -> Option<i32> {
-        (self.level != self.priority).then_some(self.level)
-    }
-
-    /// Takes its place among the tenants of its priority, of which the one furthest behind is at `here_ns`; `there_ns`
-    /// is the same for the priority it leaves. When it comes back there it is as far ahead as it was, or as far behind,
-    /// up to `step_ns`. A lead or debt at one priority does not count at another.
-    pub(super) fn change_level(
-        &mut self,
-        here_ns: Option<u64>,
-        there_ns: Option<u64>,
-        step_ns: u64,
-    ) {
-        let ahead = |of_ns: u64| signed(self.virtual_ns).saturating_sub(signed(of_ns));
-        let left = (self.level, there_ns.map_or(0, ahead));
-        let (_, ahead_ns) =
-            self.left.filter(|(level, _)| *level == self.priority).unwrap_or((0, 0));
-        if let Some(here_ns) = here_ns {
-            let place_ns = signed(here_ns).saturating_add(ahead_ns.max(-signed(step_ns)));
-            self.virtual_ns = u64::try_from(place_ns).unwrap_or(0);
-        }
-        self.left = Some(left);
-        self.level = self.priority;
     }
 
     /// Work is in flight.
@@ -472,7 +411,7 @@ impl TenantState {
     pub(super) fn charge(&mut self, wall_ns: u64) {
         let due_ns = self.in_use.of(wall_ns);
         let cost = due_ns.saturating_mul(VIRTUAL_SCALE) / self.weight.max(1);
-        self.virtual_ns = self.virtual_ns.saturating_add(cost);
+        self.place.virtual_ns = self.place.virtual_ns.saturating_add(cost);
         self.held_ns = self.held_ns.saturating_add(wall_ns);
     }
 }
@@ -484,10 +423,6 @@ impl Sample {
         let has_launched = self.last_launch_ns != 0 && is_of_late;
         self.wants || self.sleeps || self.busy_until_ns > now_ns || has_launched
     }
-}
-
-fn signed(ns: u64) -> i64 {
-    i64::try_from(ns).unwrap_or(i64::MAX)
 }
 
 /// `part` of `whole` in millionths, at most a million.

@@ -180,11 +180,10 @@ impl Domain<'_> {
 
     /// Back to turns, from equal starting points.
     fn end_together(&mut self) {
-        let floor_ns = self.members().map(|t| t.virtual_ns).max().unwrap_or(0);
+        let most_ns = self.members().map(|t| t.place.virtual_ns).max().unwrap_or(0);
         for tenant in self.members_mut() {
-            tenant.virtual_ns = floor_ns;
+            tenant.place.virtual_ns = most_ns;
         }
-        self.state.floor_ns = self.state.floor_ns.max(floor_ns);
         self.state.trial = false;
         self.begin_window();
         self.state.mode = TurnMode::Lull;
