@@ -72,7 +72,7 @@ impl Domain<'_> {
             if let Some(tenant) = self.tenants.get_mut(row) {
                 let own_ns = due_ns.saturating_mul(contexts) / all;
                 tenant.charge(own_ns.saturating_sub(let_go_ns));
-                // What runs on behind its turn, or was let go, is a debt.
+                // Work behind its turn, and work that was let go, stays a debt.
                 tenant.place.was_served |= tenant.open;
             }
         }

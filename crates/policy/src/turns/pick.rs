@@ -20,7 +20,7 @@ impl Domain<'_> {
         self.step_of(self.demanders())
     }
 
-    /// What each of these would advance by in a round of theirs.
+    /// Virtual time that each of these would advance by in a round of theirs.
     pub(super) fn step_of<'t>(&self, these: impl Iterator<Item = &'t TenantState>) -> u64 {
         let each = these.map(|t| (t.weight, t.in_use.paid_ppm()));
         let (count, weights, paid_ppm) = each.fold((0_u64, 0_u64, 0_u64), |sums, (weight, ppm)| {
