@@ -99,6 +99,18 @@ fn of_time(claims: &[Claim], time: f64) -> Vec<f64> {
     }
 }
 
+/// The most that a tenant falls behind its part of a device, less what hand-overs take, between any two of these looks:
+/// times, and the device time that it had by then.
+pub fn most_behind_ns(looks: impl IntoIterator<Item = (u64, u64)>, part: f64) -> u64 {
+    let (mut least, mut most) = (f64::INFINITY, f64::NEG_INFINITY);
+    for (at_ns, had_ns) in looks {
+        let behind = at_ns as f64 * part * (1.0 - HANDED_OVER) - had_ns as f64;
+        least = behind.min(least);
+        most = most.max(behind - least);
+    }
+    most.max(0.0) as u64
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

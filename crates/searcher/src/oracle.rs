@@ -150,6 +150,12 @@ pub fn wait_ns() -> u64 {
     tuning.max_quantum_ns + tuning.drain_timeout_ns + 2 * CardModel::default().slice_ns
 }
 
+/// The most that one of so many tenants falls behind its part in any stretch of time, whatever was before: a round of the
+/// longest turns, each twice as long where one ran over, and a unit of each.
+pub fn stretch_ns(tenants: usize, units_ns: u64) -> u64 {
+    2 * tenants as u64 * Tuning::default().max_quantum_ns + units_ns
+}
+
 /// Least of a tenant beside work that does not end: half of the rest of a turn and a time-out, which the other's work takes
 /// in slices.
 pub fn least_beside_long() -> f64 {

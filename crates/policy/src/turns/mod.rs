@@ -19,6 +19,7 @@
 //! Does not: enforce caps (a tenant closed by its own cap merely does not want), open files, find
 //! tenants.
 
+mod along;
 mod charge;
 mod device_set;
 mod divide;
