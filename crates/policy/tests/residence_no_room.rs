@@ -3,7 +3,7 @@
 
 mod residence_hand;
 
-use divvy_policy::residence::{Holder, LOCKED_OUT_NS, LockedOut};
+use divvy_policy::residence::{Holder, HolderStatus, LOCKED_OUT_NS, LockedOut};
 use residence_hand::{GIB, Hand, MS, SEC, away, whole};
 
 /// Steps of 50 ms with these holders for so long; whether the first was told that it waits in vain, at any step.
@@ -82,4 +82,58 @@ fn a_capacity_below_what_is_held_lets_a_tenant_run() {
     hand.room_bytes = 40 * GIB;
     let holders = [away(1, 50, 0, hand.now_ns), Holder::default()];
     assert!(told(&mut hand, LOCKED_OUT_NS + SEC, 30, &holders));
+}
+
+#[test]
+fn a_capacity_keeps_no_tenant_from_running_beside_what_does_not_leave() {
+    let mut hand = Hand::new(2);
+    (hand.room_bytes, hand.tuning.lead_bytes) = (80 * GIB, 3 << 29);
+    // The second captures: it was told to let 10 GiB go for the first, and does not.
+    let holders = |hand: &Hand| [away(1, 20, 0, SEC), whole(2, 40, hand.now_ns)];
+    for _ in 0..20 * SEC / (50 * MS) {
+        let holders = holders(&hand);
+        hand.step(50 * MS, 50 * GIB, &holders);
+    }
+    assert_eq!(hand.orders[1].status, HolderStatus::Bypassed);
+    assert_eq!(hand.orders[0].allowed_bytes, 20 * GIB, "it has its room beside that");
+    // It comes and stays: no step takes its turn, since the other is not asked to come back under the bound.
+    let mut ran = 0;
+    for _ in 0..20 * SEC / (50 * MS) {
+        let holders = [whole(1, 20, hand.now_ns), whole(2, 40, hand.now_ns)];
+        hand.step(50 * MS, 50 * GIB, &holders);
+        ran += u32::from(hand.orders[0].run);
+        assert!(hand.orders[1].allowed_bytes <= 40 * GIB);
+        assert_eq!(hand.orders[0].allowed_bytes, 20 * GIB);
+    }
+    assert!(ran >= 399, "{ran} of 400 steps");
+    // Once it lets go both are under the bound again, and have turns.
+    let mut turns = [0, 0];
+    for _ in 0..90 * SEC / (50 * MS) {
+        let holder = |row: usize, gib: u64| {
+            let order = hand.orders[row];
+            let (resident_bytes, now_ns) = (order.allowed_bytes.min(gib * GIB), hand.now_ns);
+            let wants_since_ns = if order.run { 0 } else { now_ns };
+            Holder { resident_bytes, wants_since_ns, ..whole(1 + row as u64, gib, now_ns) }
+        };
+        let holders = [holder(0, 20), holder(1, 40)];
+        hand.step(50 * MS, 50 * GIB, &holders);
+        let sum: u64 = hand.orders.iter().map(|order| order.allowed_bytes).sum();
+        assert!(sum <= 50 * GIB, "{:?}", hand.orders);
+        turns = [0, 1].map(|row| turns[row] + u32::from(hand.orders[row].run));
+    }
+    assert!(turns[0] > 300 && turns[1] > 300, "{turns:?}");
+}
+
+#[test]
+fn the_device_sets_a_bound_beside_what_does_not_leave() {
+    let mut hand = Hand::new(2);
+    (hand.room_bytes, hand.tuning.lead_bytes) = (55 * GIB, 3 << 29);
+    let is_told = (0..(LOCKED_OUT_NS + 10 * SEC) / (50 * MS)).any(|_| {
+        let holders = [away(1, 20, 0, SEC), whole(2, 40, hand.now_ns)];
+        hand.step(50 * MS, 50 * GIB, &holders);
+        let sum: u64 = hand.orders.iter().map(|order| order.allowed_bytes).sum();
+        assert!(sum <= 55 * GIB, "{:?}", hand.orders);
+        hand.orders[0].locked_out.is_some()
+    });
+    assert!(is_told, "55 GiB have no room for 60");
 }

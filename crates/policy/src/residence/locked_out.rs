@@ -16,9 +16,33 @@ impl Step<'_> {
     /// Has the capacity be as large as the largest tenant, as far as the device has the room: what it holds may have been made
     /// before there was an owner, or a bound. More is not given for it, since what is asked for beyond is the caller's to refuse.
     pub(super) fn lift(&mut self) {
-        let must_fit = |h: &&HolderState| h.is_present() && !h.frozen && h.spare_bytes == 0;
-        let held_bytes = self.rows.iter().filter(must_fit).map(HolderState::held_bytes).max();
-        let lifted_bytes = held_bytes.unwrap_or(0).min(self.room.room_bytes);
+        let held_bytes = self.those_to_fit().map(HolderState::held_bytes).max();
+        self.lift_to(held_bytes.unwrap_or(0));
+    }
+
+    /// The same beside what does not leave: an order under the bound does not move that, and would keep a tenant out for
+    /// which the device has room.
+    pub(super) fn lift_beside_pinned(&mut self) {
+        let all_bytes = self.pinned_bytes();
+        if all_bytes == 0 {
+            return;
+        }
+        let needed_bytes = |h: &HolderState| {
+            let own_bytes = h.pinned_bytes();
+            let others_bytes = all_bytes.saturating_sub(own_bytes);
+            others_bytes.saturating_add(h.held_bytes().max(own_bytes))
+        };
+        let needed_bytes = self.those_to_fit().map(needed_bytes).max();
+        self.lift_to(needed_bytes.unwrap_or(0));
+    }
+
+    /// Tenants that a bound is not to keep from running.
+    fn those_to_fit(&self) -> impl Iterator<Item = &HolderState> {
+        self.rows.iter().filter(|h| h.is_present() && !h.frozen && h.spare_bytes == 0)
+    }
+
+    fn lift_to(&mut self, bytes: u64) {
+        let lifted_bytes = bytes.min(self.room.room_bytes);
         self.room.capacity_bytes = self.room.capacity_bytes.max(lifted_bytes);
     }
 

@@ -124,6 +124,9 @@ impl Step<'_> {
             let runs = self.rows.iter().filter(|h| h.member.is_some()).count();
             let free_bytes = shared_bytes.saturating_sub(all_bytes);
             self.headroom_bytes = free_bytes.checked_div(runs as u64).unwrap_or(0);
+        } else {
+            // Whether all fit is asked without it: else those that do not leave would be told to stay, and then to leave again.
+            self.lift_beside_pinned();
         }
         self.left_bytes = self.bytes_left();
         self.run_in_place();
@@ -145,7 +148,7 @@ impl Step<'_> {
         self.state.contended = contended;
     }
 
-    fn pinned_bytes(&self) -> u64 {
+    pub(super) fn pinned_bytes(&self) -> u64 {
         self.rows.iter().map(HolderState::pinned_bytes).fold(0, u64::saturating_add)
     }
 

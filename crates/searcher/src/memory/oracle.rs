@@ -213,7 +213,8 @@ impl MemoryJudge {
                 return;
             }
         }
-        self.see_told(world, bound_ns);
+        // The word says what room there is: it waits for no turn.
+        self.see_told(world, bound_ns - tuning.max_wait_ns);
     }
 
     /// Looks whether those that were told that they wait in vain did.
