@@ -20,8 +20,8 @@ impl Step<'_> {
         self.lift_to(held_bytes.unwrap_or(0));
     }
 
-    /// The same beside what does not leave: an order under the bound does not move that, and would keep a tenant out for
-    /// which the device has room.
+    /// Has the capacity be as large as a tenant and what others do not let go: no order under the bound moves that, so it
+    /// would keep out a tenant for which the device has room.
     pub(super) fn lift_beside_pinned(&mut self) {
         let all_bytes = self.pinned_bytes();
         if all_bytes == 0 {
