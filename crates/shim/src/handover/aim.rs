@@ -119,11 +119,12 @@ impl<'a> Aim<'a> {
         }
     }
 
-    /// Says that calls which wait for memory wait in vain, where an owner does; whether one does.
+    /// Says that calls which wait for memory wait in vain, where an owner does; whether one does. What is away may be another
+    /// process's of the tenant, which does not wait: none of them runs before all of it is there.
     pub(super) fn tell_locked_out(&self) -> bool {
         let is_out = |device: &&Device| {
-            let out = device::memory_order(device.ordinal).and_then(|order| order.locked_out());
-            let out = out.filter(|_| self.wish.is_none() && self.is_in_need(device.ordinal));
+            let order = device::memory_order(device.ordinal).filter(|order| !order.runs());
+            let out = order.and_then(|order| order.locked_out()).filter(|_| self.wish.is_none());
             out.inspect(|out| tell_no_room(device, *out)).is_some()
         };
         device::all_met().find(is_out).is_some()
