@@ -139,15 +139,27 @@ pub enum MemoryChange {
         /// How much.
         mib: u64,
     },
-    /// The process's contexts go, and it has another after so long: meanwhile it can neither make memory nor move any.
+    /// The process's contexts go, once its door is open, and it has another after so long: meanwhile it can neither make memory
+    /// nor have any leave.
     NoContext {
         /// How long.
         ms: u64,
     },
-    /// A stream of it waits for the host: its work does not end for so long.
+    /// A stream of it waits for the host: its work does not end before its program's calls have gone on for so long.
     Waits {
         /// How long.
         ms: u64,
+        /// It is a green context's.
+        #[serde(default)]
+        is_green: bool,
+    },
+    /// Memory that the process has on another device is to leave that for so long.
+    Elsewhere {
+        /// How long.
+        ms: u64,
+        /// It has no context there meanwhile.
+        #[serde(default)]
+        is_bare: bool,
     },
     /// The host has room for so much from now on.
     Host {
@@ -222,7 +234,7 @@ pub fn draw(seed: u64) -> MemoryCase {
     };
     if capacity_mib > 0 {
         // Memory that they hold they made before there was an owner, and a bound.
-        let what = MemoryChange::Daemon { ms: crowded.named("unbound").spread(1, 6_000) };
+        let what = MemoryChange::Daemon { ms: crowded.named("unbound").between(500, 6_000) };
         events.insert(0, MemoryEvent { at_ms: 0, tenant: 0, process: 0, what });
     }
     let run_ms = if is_crowded { crowd(crowded, card_mib, &tenants, &mut events) } else { run_ms };
@@ -243,11 +255,16 @@ fn crowd(
         let process = choose.named("process").below(processes as u64) as usize;
         let mib = choose.named("size").below(card_mib);
         let ms = choose.named("length").spread(1, 8_000);
-        let what = match choose.named("kind").below(7) {
+        let long_ms = choose.named("length").spread(100, 8_000);
+        let what = match choose.named("kind").below(10) {
             0..3 => MemoryChange::Fixed { mib },
             3 => MemoryChange::Foreign { mib: mib / 2 },
             4 => MemoryChange::NoContext { ms },
-            5 => MemoryChange::Waits { ms },
+            5 | 6 => {
+                let is_green = choose.named("green").below(2) == 0;
+                MemoryChange::Waits { ms: long_ms, is_green }
+            }
+            7 | 8 => MemoryChange::Elsewhere { ms, is_bare: choose.named("bare").below(2) == 0 },
             // A capture that never ends.
             _ => MemoryChange::Hold,
         };

@@ -110,6 +110,9 @@ impl MemoryJudge {
         if (there_bytes, away_bytes) != (world.card.there_bytes, world.card.away_bytes) {
             self.breaks(world, "bytes are lost".to_owned());
         }
+        if world.living().any(|(_, process)| process.works_on_away()) {
+            self.breaks(world, "calls find no memory: it is away".to_owned());
+        }
         // Memory that cannot leave takes room that was given, and is known of a little later.
         let is_known = world.now_ns > world.fixed_ns.max(BEGIN_NS + 1) + 2_000 * MS
             || world.fixed_ns == BEGIN_NS;
@@ -213,8 +216,11 @@ impl MemoryJudge {
                 return;
             }
         }
+        // Memory that finds no room on the host does not leave, and a lie is believed as far as it goes.
+        let is_said = is_host_short || lies;
         // The word says what room there is: it waits for no turn.
-        self.see_told(world, bound_ns - tuning.max_wait_ns);
+        let bound_ns = if is_said { u64::MAX } else { bound_ns - tuning.max_wait_ns };
+        self.see_told(world, bound_ns);
     }
 
     /// Looks whether those that were told that they wait in vain did.
@@ -222,7 +228,7 @@ impl MemoryJudge {
         let from = std::mem::replace(&mut self.told, world.told.len());
         for (told_ns, tenant) in world.told.iter().skip(from).copied() {
             let had_room_ns = self.since_ns[tenant].max(world.upset_ns);
-            let has_room = self.may_run[tenant] && told_ns > had_room_ns + bound_ns;
+            let has_room = self.may_run[tenant] && told_ns > had_room_ns.saturating_add(bound_ns);
             if has_room {
                 self.breaks(world, format!("tenant {tenant} is told that it has no room"));
             }

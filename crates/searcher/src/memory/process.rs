@@ -2,7 +2,7 @@
 //!
 //! It raises its word before memory exists, looks at its ceiling after that, and takes the raise back where that is too high;
 //! it lowers its word after memory was released. What is asked for is withdrawn in the step in which it is raised. To let go
-//! it closes its door, lets its kernel end and copies piece by piece.
+//! it closes its door, lets its work end ([`super::service`]) and copies piece by piece.
 //!
 //! Promises: a step is what happens between two ticks, and it may be stopped, or die, between any two of them. Does not
 //! know others.
@@ -12,6 +12,8 @@ use divvy_policy::slab::MAX_BYTES;
 
 use super::card::MemoryCard;
 use super::case::{MIB, MemoryProgram};
+use super::fault::Fault;
+use super::service::{Look, MemoryService};
 use crate::choice::mix;
 
 /// Largest piece in which memory moves.
@@ -61,8 +63,9 @@ pub struct MemoryProcess {
     pub words: SpokenWords,
     /// Since when a call waits; 0 for none.
     pub waits_from_ns: u64,
-    /// Its last launch, and the end of its work.
+    /// Its last launch, and the end of its kernels.
     pub work_ns: (u64, u64),
+    pub(super) service: MemoryService,
     /// Bytes on the card.
     pub there_bytes: u64,
     /// Bytes on the host.
@@ -86,9 +89,6 @@ pub struct MemoryProcess {
     pub lie: Option<u64>,
     /// The driver has nothing for it until then.
     pub no_create_until_ns: u64,
-    /// It has no context until then, and whether that is so.
-    pub no_context_until_ns: u64,
-    no_context: bool,
     /// Its calls have failed, since they would wait in vain.
     pub is_told: bool,
     /// The driver refused what the owner allowed, in the last tick.
@@ -106,13 +106,14 @@ pub struct MemoryProcess {
 }
 
 impl MemoryProcess {
-    /// One that starts now.
-    pub fn new(program: &MemoryProgram, seed: u64) -> Self {
+    /// One that starts now; a fault is one of its library.
+    pub fn new(program: &MemoryProgram, seed: u64, fault: Option<Fault>) -> Self {
         Self {
             program: program.clone(),
             words: SpokenWords::default(),
             waits_from_ns: 0,
             work_ns: (0, 0),
+            service: MemoryService::new(fault),
             there_bytes: 0,
             away_bytes: 0,
             raise: None,
@@ -129,8 +130,6 @@ impl MemoryProcess {
             holds: false,
             lie: None,
             no_create_until_ns: 0,
-            no_context_until_ns: 0,
-            no_context: false,
             is_told: false,
             is_denied: false,
             refused: 0,
@@ -143,7 +142,25 @@ impl MemoryProcess {
 
     /// Whether it does as it is told, at once.
     pub fn is_able(&self) -> bool {
-        !self.stopped && !self.holds && !self.no_context && self.lie.is_none()
+        !self.stopped && !self.holds && !self.service.is_bare() && self.lie.is_none()
+    }
+
+    /// Something holds it up for which others have to wait, and that is to end by itself.
+    pub fn is_held_up(&self, now_ns: u64) -> bool {
+        !self.stopped && self.service.is_held_up(now_ns)
+    }
+
+    /// Calls have used memory that was not there.
+    pub fn works_on_away(&self) -> bool {
+        self.works && self.away_bytes > 0
+    }
+
+    /// Its last launch, and the end of its work, as it says them.
+    pub fn said_work_ns(&self) -> (u64, u64) {
+        match self.service.waits_for_host() {
+            true => (self.work_ns.0, u64::MAX),
+            false => self.work_ns,
+        }
     }
 
     /// Whether it says what is free of the card: it works, or the driver refuses what the owner allows.
@@ -180,7 +197,8 @@ impl MemoryProcess {
     /// Frees what is there and is not on its way.
     pub fn free(&mut self, bytes: u64, card: &mut MemoryCard, now_ns: u64) {
         let moving_bytes = match self.raise {
-            Some(Raise::Made { bytes, is_new: false, .. }) => bytes,
+            // A block that is being made is not the program's yet.
+            Some(Raise::Made { bytes, .. }) => bytes,
             _ => 0,
         };
         if self.stopped || self.lie.is_some() {
@@ -253,7 +271,8 @@ impl MemoryProcess {
     pub fn moves(&self, order: &StandingOrder, now_ns: u64) -> [bool; 2] {
         let is_ordered = now_ns < order.lease_ns;
         let leaves = is_ordered && self.words.resident_bytes > order.allowed_bytes;
-        [leaves && self.is_able(), self.away_bytes > 0 && self.raise.is_some() && self.is_able()]
+        let goes_on = !self.stopped && self.lie.is_none();
+        [leaves && self.is_able(), self.away_bytes > 0 && self.raise.is_some() && goes_on]
     }
 
     /// A tick: what it sees, moves, makes and works on.
@@ -269,34 +288,44 @@ impl MemoryProcess {
             return;
         }
         let noticed = self.order(standing, now_ns);
-        if self.waits_from_ns != 0 && self.away_bytes > 0 {
+        // A call at the closed door, whichever process of the tenant lacks memory; one that asks waits outside.
+        if self.waits_from_ns != 0 && self.words.asked_bytes == 0 && !self.service.lets_in() {
             self.is_told = noticed.is_some_and(|order| order.locked_out);
-        }
-        // In what it has it can neither make memory nor move any.
-        self.no_context = now_ns < self.no_context_until_ns;
-        if self.no_context {
-            self.waits_from_ns = 0;
-            return;
         }
         // An order that it sees late it follows late; the ceiling that it looks at is the one that stands.
         let (least_bytes, most_bytes) = noticed.map_or((u64::MAX, u64::MAX), |order| {
             let [one, other] = [order.allowed_bytes, standing.allowed_bytes];
             (one.min(other), one.max(other))
         });
+        if self.service.pass(now_ns) {
+            self.work_ns.1 = self.work_ns.1.min(now_ns);
+        }
         self.go_on_raising(now_ns, standing, card, in_bytes);
-        self.make_blocks(now_ns, standing);
-        if self.words.resident_bytes > most_bytes {
+        if !self.service.is_bare() {
+            self.make_blocks(now_ns, standing);
+        }
+        let look = Look {
+            runs: noticed.is_none_or(|order| order.run),
+            is_over: self.words.resident_bytes > most_bytes,
+            captures: self.holds,
+            works: now_ns < self.work_ns.1,
+            is_away: self.away_bytes > 0,
+            moves: self.raise.is_some(),
+        };
+        self.service.step(now_ns, &look);
+        if look.is_over {
             self.let_go(now_ns, most_bytes, card, out_bytes);
         } else {
             self.out_budget = 0;
             let bytes = self.away_bytes.min(PIECE_BYTES);
             let fits = self.words.resident_bytes + bytes <= least_bytes;
-            if self.raise.is_none() && bytes > 0 && fits && now_ns >= self.retry_ns {
+            let may_come = self.service.may_come() && now_ns >= self.retry_ns;
+            if self.raise.is_none() && bytes > 0 && fits && may_come {
                 self.words.resident_bytes += bytes;
                 self.raise = Some(Raise::Looks { bytes, is_new: false });
             }
         }
-        self.work(now_ns, noticed.is_none_or(|order| order.run));
+        self.work(now_ns);
     }
 
     /// Looks at the ceiling after a raise, makes the memory, and fills it.
@@ -393,8 +422,7 @@ impl MemoryProcess {
 
     /// Copies pieces out and releases them, once its work has ended.
     fn let_go(&mut self, now_ns: u64, allowed_bytes: u64, card: &mut MemoryCard, out_bytes: u64) {
-        let drains = now_ns < self.work_ns.1;
-        if self.holds || drains || self.raise.is_some() {
+        if self.holds || !self.service.may_leave() || self.raise.is_some() {
             return;
         }
         self.out_budget += out_bytes;
@@ -416,11 +444,17 @@ impl MemoryProcess {
         }
     }
 
-    /// Works where it may, and waits where it may not.
-    fn work(&mut self, now_ns: u64, may_run: bool) {
-        let has_work = self.has_work(now_ns) || self.waits_from_ns != 0;
-        let is_whole = self.away_bytes == 0 && self.wanted_bytes == 0 && self.raise.is_none();
-        let waits = self.words.asked_bytes > 0 || has_work && !(may_run && is_whole);
+    /// Works where calls go in and find their memory, and waits where they do not. Without a context there are none.
+    fn work(&mut self, now_ns: u64) {
+        if self.service.is_bare() {
+            self.waits_from_ns = 0;
+            return;
+        }
+        let wants_in = self.waits_from_ns != 0 || self.service.wants_to_end();
+        let has_work = self.has_work(now_ns) || wants_in;
+        let is_back = self.away_bytes == 0 && self.raise.is_none() || self.service.has_left();
+        let may_run = self.service.lets_in() && is_back && self.wanted_bytes == 0;
+        let waits = self.words.asked_bytes > 0 || has_work && !may_run;
         if has_work && !waits {
             self.works = true;
             if self.work_ns.1 <= now_ns + 1_000_000 {

@@ -3,6 +3,7 @@
 //! Promises: it ends with the case, or once something breaks. Does not judge itself.
 
 use super::case::MemoryCase;
+use super::fault::Fault;
 use super::oracle::MemoryJudge;
 use super::process::MemoryProcess;
 use super::world::{BEGIN_NS, MemoryWorld};
@@ -25,7 +26,12 @@ pub struct MemoryReport {
 
 /// Runs a case to its end, or until something breaks.
 pub fn run(case: &MemoryCase) -> MemoryReport {
-    let mut world = MemoryWorld::new(case);
+    run_with(case, None)
+}
+
+/// Runs a case with a rule left out.
+pub fn run_with(case: &MemoryCase, fault: Option<Fault>) -> MemoryReport {
+    let mut world = MemoryWorld::new(case, fault);
     let mut judge = MemoryJudge::new(case);
     let end_ns = BEGIN_NS + case.run_ms * MS;
     let mut events = case.events.iter().peekable();

@@ -6,6 +6,7 @@ use divvy_policy::residence::DeviceRoom;
 
 use super::card::{LINK_BYTES_PER_S, MemoryCard};
 use super::case::{MIB, MemoryCase, MemoryChange, MemoryEvent, MemoryProgram};
+use super::fault::Fault;
 use super::owner::{MemoryOwner, ProcessWords, TenantWish};
 use super::process::{MemoryProcess, StandingOrder};
 use crate::MS;
@@ -56,10 +57,11 @@ pub struct MemoryWorld {
     /// A process has lied, or the host had less than was promised.
     pub is_upset: bool,
     max_wait_ns: u64,
+    fault: Option<Fault>,
 }
 
 impl MemoryWorld {
-    pub(super) fn new(case: &MemoryCase) -> Self {
+    pub(super) fn new(case: &MemoryCase, fault: Option<Fault>) -> Self {
         let places: Vec<_> = (0..)
             .zip(&case.tenants)
             .flat_map(|(tenant, of)| of.processes.iter().map(move |program| (tenant, program)))
@@ -91,6 +93,7 @@ impl MemoryWorld {
             upset_ns: BEGIN_NS,
             is_upset: false,
             max_wait_ns,
+            fault,
         }
     }
 
@@ -109,7 +112,7 @@ impl MemoryWorld {
         for (row, place) in self.places.iter_mut().enumerate() {
             if !place.has_started && self.now_ns >= BEGIN_NS + place.program.start_ms * MS {
                 place.has_started = true;
-                place.process = Some(MemoryProcess::new(&place.program, row as u64));
+                place.process = Some(MemoryProcess::new(&place.program, row as u64, self.fault));
                 self.owner.next_ns = 0;
             }
         }
@@ -133,7 +136,10 @@ impl MemoryWorld {
                 process.free(mib * MIB, card, now_ns);
             }
             (MemoryChange::Stop, Some(Some(process)), _) => process.stopped = true,
-            (MemoryChange::Continue, Some(Some(process)), _) => process.stopped = false,
+            (MemoryChange::Continue, Some(Some(process)), _) => {
+                process.stopped = false;
+                process.service.go_on(now_ns);
+            }
             (MemoryChange::Hold, Some(Some(process)), _) => process.holds = true,
             (MemoryChange::LetGo, Some(Some(process)), _) => process.holds = false,
             (MemoryChange::Kill, Some(place), _) => {
@@ -149,16 +155,13 @@ impl MemoryWorld {
                 process.no_create_until_ns = now_ns + ms * MS;
                 self.upset_ns = now_ns + ms * MS;
             }
-            (MemoryChange::NoContext { ms }, Some(Some(process)), _) => {
-                process.no_context_until_ns = now_ns + ms * MS;
-                self.upset_ns = now_ns + ms * MS;
-            }
-            (MemoryChange::Waits { ms }, Some(Some(process)), _) => {
-                if process.is_able() && process.work_ns.1 > now_ns {
-                    process.work_ns.1 = now_ns + ms * MS;
-                    self.upset_ns = self.upset_ns.max(process.work_ns.1);
-                }
-            }
+            (
+                what @ (MemoryChange::NoContext { .. }
+                | MemoryChange::Waits { .. }
+                | MemoryChange::Elsewhere { .. }),
+                Some(Some(process)),
+                _,
+            ) => hold_up(process, what, now_ns),
             (MemoryChange::Fixed { mib }, ..) => {
                 card.fix(0, mib * MIB, now_ns);
                 (self.fixed_ns, self.is_upset) = (now_ns, true);
@@ -210,7 +213,7 @@ impl MemoryWorld {
                     tenant: place.tenant,
                     memory: process.say(now_ns, card_bytes),
                     waits_from_ns: process.waits_from_ns,
-                    work_ns: process.work_ns,
+                    work_ns: process.said_work_ns(),
                 })
             })
             .collect();
@@ -222,9 +225,16 @@ impl MemoryWorld {
         let known_bytes = self.card.fixed_bytes[0] + self.known_foreign_bytes;
         let room_bytes = card_bytes.saturating_sub(known_bytes);
         let capacity_bytes = self.capacity_bytes.map_or(room_bytes, |bytes| bytes.min(room_bytes));
+        let room_bytes = match self.fault {
+            Some(Fault::BoundKeepsOut) => capacity_bytes,
+            _ => room_bytes,
+        };
         let room = DeviceRoom { capacity_bytes, room_bytes };
         let rooms = (room, self.card.host_bytes);
         self.owner.step(now_ns, rooms, &words, &self.wishes, &mut self.standing);
+        if self.fault == Some(Fault::Untold) {
+            self.standing.iter_mut().for_each(|order| order.locked_out = false);
+        }
         true
     }
 
@@ -243,6 +253,9 @@ impl MemoryWorld {
         for (place, order) in self.places.iter_mut().zip(&self.standing) {
             let Some(process) = &mut place.process else { continue };
             process.tick(now_ns, order, &mut self.card, budgets);
+            if process.is_held_up(now_ns) {
+                self.upset_ns = self.upset_ns.max(now_ns);
+            }
             // A program whose calls fail ends.
             if process.is_told
                 && let Some(process) = place.process.take()
@@ -257,4 +270,20 @@ impl MemoryWorld {
 
 fn process_dies(mut process: MemoryProcess, card: &mut MemoryCard, now_ns: u64) {
     process.die(card, now_ns);
+}
+
+/// Has something hold a process up that ends by itself.
+fn hold_up(process: &mut MemoryProcess, what: MemoryChange, now_ns: u64) {
+    match what {
+        MemoryChange::NoContext { ms } => process.service.end_contexts(ms * MS),
+        MemoryChange::Waits { ms, is_green }
+            if process.is_able() && (process.works || process.work_ns.1 > now_ns) =>
+        {
+            process.service.wait_for_host(ms * MS, is_green, now_ns);
+        }
+        MemoryChange::Elsewhere { ms, is_bare } => {
+            process.service.leave_elsewhere(ms * MS, is_bare, now_ns);
+        }
+        _ => {}
+    }
 }
