@@ -68,7 +68,7 @@ func (one attempt) answer(err error) string {
 
 // attacked: what each of three identities can read, change and deny is the table of the page, and nothing of others is changed or denied.
 func attacked(t *testing.T, plane *Plane) {
-	needsNewest(t, "all of these policies")
+	needs136(t, "all of these policies")
 	for _, name := range []string{"attack-1", "attack-2"} {
 		plane.node(t, name, nil)
 	}

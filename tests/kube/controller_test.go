@@ -155,7 +155,7 @@ func (plane *Plane) controllersPod() (*core.PodTemplateSpec, error) {
 // controllerMakesTemplates: HAMi's two lines, and nothing else, become a tenant with their limits; what the controller makes is what
 // `divvy kube convert` writes.
 func controllerMakesTemplates(t *testing.T, plane *Plane) {
-	needsNewest(t, "MutatingAdmissionPolicy that is on")
+	needs136(t, "MutatingAdmissionPolicy that is on")
 	namespace := plane.namespace(t, "templates")
 	only := map[string]string{"test": namespace}
 	node := plane.simulated(t, "templates-1", only)
@@ -243,7 +243,7 @@ func (plane *Plane) converted(t *testing.T, pod *core.Pod) *dra.ResourceClaimTem
 
 // templatesAreFew: of sixty-five sizes one is refused in words; all that are ours go when no pod names them, and nothing else does.
 func templatesAreFew(t *testing.T, plane *Plane) {
-	needsNewest(t, "MutatingAdmissionPolicy that is on")
+	needs136(t, "MutatingAdmissionPolicy that is on")
 	const most = 64
 	namespace := plane.namespace(t, "few")
 	before := plane.writes(t, controllerAccount)
@@ -327,7 +327,7 @@ func (plane *Plane) holder() (string, error) {
 // controllersTakeTurns: the one that holds the lease writes, and is killed or stopped; another takes over, and no two write in the
 // same time. One that comes back writes nothing before it has the lease again.
 func controllersTakeTurns(t *testing.T, plane *Plane) {
-	needsNewest(t, "MutatingAdmissionPolicy that is on")
+	needs136(t, "MutatingAdmissionPolicy that is on")
 	namespace := plane.namespace(t, "turns")
 	begun := len(plane.audited(t, controllerAccount, "resourceclaimtemplates", true))
 	running := map[string]*exec.Cmd{}

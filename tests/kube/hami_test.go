@@ -27,7 +27,7 @@ func hamiPod(namespace, name string, amounts map[string]string) *core.Pod {
 
 // podsOfHAMi: the API server turns HAMi's two lines into a claim, by the names that `divvy kube convert` gives.
 func podsOfHAMi(t *testing.T, plane *Plane) {
-	needsNewest(t, "MutatingAdmissionPolicy that is on")
+	needs136(t, "MutatingAdmissionPolicy that is on")
 	namespace := plane.namespace(t, "hami")
 	only := map[string]string{"test": namespace}
 	plane.node(t, "hami-1", only)

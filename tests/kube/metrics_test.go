@@ -15,17 +15,6 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/apis/podresources"
 )
 
-// nobody has neither devices of plugins, nor processors, nor memory.
-type nobody struct{}
-
-func (nobody) UpdateAllocatedDevices()                              {}
-func (nobody) GetDevices(_, _ string) []*resources.ContainerDevices { return nil }
-func (nobody) GetAllocatableDevices() []*resources.ContainerDevices { return nil }
-func (nobody) GetCPUs(_, _ string) []int64                          { return nil }
-func (nobody) GetAllocatableCPUs() []int64                          { return nil }
-func (nobody) GetMemory(_, _ string) []*resources.ContainerMemory   { return nil }
-func (nobody) GetAllocatableMemory() []*resources.ContainerMemory   { return nil }
-
 // podsOf are the pods that a kubelet knows, and what its manager of devices has given them.
 type podsOf struct {
 	*Kubelet
@@ -36,8 +25,8 @@ func (of podsOf) GetActivePods() []*core.Pod                 { return of.pods }
 func (of podsOf) GetPods() []*core.Pod                       { return of.pods }
 func (of podsOf) GetPodByName(_, _ string) (*core.Pod, bool) { return nil, false }
 
-// GetDynamicResources is what the kubelet's manager of containers makes of its manager of devices.
-func (of podsOf) GetDynamicResources(pod *core.Pod, container *core.Container) []*resources.DynamicResource {
+// given is what the kubelet's manager of containers makes of its manager of devices.
+func (of podsOf) given(pod *core.Pod, container *core.Container) []*resources.DynamicResource {
 	claims, err := of.manager.GetContainerClaimInfos(pod, container)
 	if err != nil {
 		return nil
@@ -69,7 +58,7 @@ func (kubelet *Kubelet) servePods(t *testing.T, socket string, pods ...*core.Pod
 	of := podsOf{kubelet, pods}
 	server := grpc.NewServer()
 	resources.RegisterPodResourcesListerServer(server, podresources.NewV1PodResourcesServer(kubelet.Context, podresources.PodResourcesProviders{
-		Pods: of, Devices: nobody{}, Cpus: nobody{}, Memory: nobody{}, DynamicResources: of,
+		Pods: of, Devices: none{}, Cpus: none{}, Memory: none{}, DynamicResources: of,
 	}))
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(server.Stop)
@@ -78,7 +67,7 @@ func (kubelet *Kubelet) servePods(t *testing.T, socket string, pods ...*core.Pod
 // metricsOfPods: the agent's page names the pod of each tenant, without a word to the API server; the pod's status says how its card is,
 // and why that is not known.
 func metricsOfPods(t *testing.T, plane *Plane) {
-	needsNewest(t, "words about health in a pod's status")
+	needs136(t, "words about health in a pod's status")
 	namespace := "metrics"
 	only := map[string]string{"test": namespace}
 	free, err := net.Listen("tcp", "127.0.0.1:0")
@@ -124,7 +113,7 @@ func metricsOfPods(t *testing.T, plane *Plane) {
 	health := func(wanted, part string) func() (string, error) {
 		return func() (string, error) {
 			status := core.PodStatus{ContainerStatuses: []core.ContainerStatus{{Name: "main"}}}
-			node.manager.UpdateAllocatedResourcesStatus(&placed[0], &status)
+			node.tellHealth(&placed[0], &status)
 			for _, resource := range status.ContainerStatuses[0].AllocatedResourcesStatus {
 				for _, one := range resource.Resources {
 					if resource.Name == "claim:gpu" && string(one.Health) == wanted && strings.Contains(healthWords(one), part) {

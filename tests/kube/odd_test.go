@@ -148,7 +148,7 @@ func beyondCounting(t *testing.T, plane *Plane) {
 // quotaOfHAMi: a namespace whose quota counts HAMi's devices is told that it would count no more, and of an amount that is no integer people
 // are told in a few words.
 func quotaOfHAMi(t *testing.T, plane *Plane) {
-	needsNewest(t, "MutatingAdmissionPolicy that is on")
+	needs136(t, "MutatingAdmissionPolicy that is on")
 	held, free := plane.namespace(t, "hami-held"), plane.namespace(t, "hami-free")
 	quota := func(namespace, name string) {
 		hard := core.ResourceList{core.ResourceName(name): resource.MustParse("10")}

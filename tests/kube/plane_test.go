@@ -176,7 +176,7 @@ func planeOf(t *testing.T, config *rest.Config, audit string) *Plane {
 // startScheduler starts one that ends with ctx.
 func (plane *Plane) startScheduler(t *testing.T, ctx context.Context) {
 	t.Helper()
-	informers := scheduler.NewInformerFactory(plane, 0)
+	informers := schedulersInformers(plane)
 	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: plane.EventsV1()})
 	t.Cleanup(broadcaster.Shutdown)
 	broadcaster.StartRecordingToSink(ctx.Done())

@@ -13,7 +13,6 @@ import (
 	"time"
 	_ "unsafe" // for the manager's constructor, which has a folder of its own alone where it is not exported
 
-	cadvisor "github.com/google/cadvisor/info/v1"
 	"google.golang.org/grpc"
 	core "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -29,14 +28,18 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/config"
 )
 
+// noNode stands for cAdvisor's node, whose module has another name from Kubernetes 1.37 on: nil is all that is passed.
+type noNode struct{}
+
 // newDeviceManager is the kubelet's own, whose exported form has /var/lib/kubelet alone.
 //
 //go:linkname newDeviceManager k8s.io/kubernetes/pkg/kubelet/cm/devicemanager.newManagerImpl
-func newDeviceManager(klog.Logger, string, []cadvisor.Node, topologymanager.Store) (*devicemanager.ManagerImpl, error)
+func newDeviceManager(klog.Logger, string, []noNode, topologymanager.Store) (*devicemanager.ManagerImpl, error)
 
 // Devices is what of a kubelet deals with device plugins: its own manager of devices, and its list of what pods have.
 type Devices struct {
 	*Node
+	none
 	manager *devicemanager.ManagerImpl
 	mutex   sync.Mutex
 	pods    map[types.UID]*core.Pod
@@ -87,7 +90,7 @@ func (devices *Devices) startManager(t *testing.T) {
 	if err := os.MkdirAll(folder, 0o750); err != nil {
 		t.Fatal(err)
 	}
-	manager, err := newDeviceManager(klog.Background(), filepath.Join(folder, "kubelet.sock"), nil, topologymanager.NewFakeManager())
+	manager, err := newDeviceManager(klog.Background(), filepath.Join(folder, "kubelet.sock"), nil, fakeTopology())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,12 +165,6 @@ func (devices *Devices) GetPodByName(namespace, name string) (*core.Pod, bool) {
 	return nil, false
 }
 
-// UpdateAllocatedDevices frees those of pods that have ended.
-func (devices *Devices) UpdateAllocatedDevices() {
-	devices.lists.Add(1)
-	devices.current().UpdateAllocatedDevices()
-}
-
 // listed waits until the plugin has asked for what pods have at this moment.
 func (devices *Devices) listed(t *testing.T) {
 	t.Helper()
@@ -197,17 +194,12 @@ func (devices *Devices) GetDevices(pod, container string) []*lister.ContainerDev
 	return all
 }
 
-// GetAllocatableDevices is not asked for.
-func (devices *Devices) GetAllocatableDevices() []*lister.ContainerDevices { return nil }
-
-// none has no other resources.
+// none has no devices of plugins, no processors, no memory and no claims. Those of its methods that Kubernetes 1.37 changed stand with
+// what else it changed.
 type none struct{}
 
-func (none) GetCPUs(string, string) []int64                                           { return nil }
-func (none) GetAllocatableCPUs() []int64                                              { return nil }
-func (none) GetMemory(string, string) []*lister.ContainerMemory                       { return nil }
-func (none) GetAllocatableMemory() []*lister.ContainerMemory                          { return nil }
-func (none) GetDynamicResources(*core.Pod, *core.Container) []*lister.DynamicResource { return nil }
+func (none) GetDevices(string, string) []*lister.ContainerDevices { return nil }
+func (none) GetAllocatableCPUs() []int64                          { return nil }
 
 // admit has a pod's only container given so many devices of a size, as the kubelet does when it admits a pod.
 func (devices *Devices) admit(name, size string, count int64) error {
@@ -221,7 +213,7 @@ func (devices *Devices) admit(name, size string, count int64) error {
 	devices.mutex.Lock()
 	devices.pods[pod.UID] = pod
 	devices.mutex.Unlock()
-	err := devices.current().Allocate(pod, &pod.Spec.Containers[0])
+	err := devices.allocate(pod)
 	if err != nil {
 		devices.end(name)
 	}
@@ -239,8 +231,7 @@ func (devices *Devices) end(name string) {
 func (devices *Devices) offered(t *testing.T, size string, count int64) {
 	t.Helper()
 	until(t, fmt.Sprintf("%d of %s are offered", count, size), func() (string, error) {
-		_, allocatable, _ := devices.current().GetCapacity()
-		amount, found := allocatable[core.ResourceName("divvy.dev/gpu-"+size)]
+		amount, found := devices.allocatable()[core.ResourceName("divvy.dev/gpu-"+size)]
 		if !found || amount.Value() != count {
 			return fmt.Sprintf("%v: %d", found, amount.Value()), nil
 		}

@@ -47,7 +47,7 @@ func overlay(t *testing.T, component string) string {
 // podsArePreempted: pods of low priority fill a card; one of higher priority gets the share of one of them, whom no budget protects, and
 // nobody else goes: not for one of the same priority, nor for one that may not preempt.
 func podsArePreempted(t *testing.T, plane *Plane) {
-	needsNewest(t, "kinds of the overlay")
+	needs136(t, "kinds of the overlay")
 	namespace := plane.namespace(t, "preempt")
 	only := map[string]string{"test": namespace}
 	plane.node(t, "preempt-1", only)

@@ -21,10 +21,18 @@ pub(super) fn suite(tally: &mut Tally) -> Result<()> {
     cluster(tally, &[], &[])
 }
 
-/// The same tests with the oldest version that the agent is for, as far as that has what they need.
-pub(super) fn oldest(tally: &mut Tally) -> Result<()> {
-    let modules = ("GOFLAGS", PathBuf::from("-modfile=go-1.35.mod"));
-    cluster(tally, &[modules], &["-tags", "kubernetes135"])
+/// A name on the command line, and what it does.
+type Named = (&'static str, fn(&mut Tally) -> Result<()>);
+
+/// The same tests with other versions of Kubernetes, as far as those have what they need: the oldest that the agent is for, and the
+/// newest that these tests know. Each has a file of modules and a build tag, which its version names.
+pub(super) const BY_NAME: [Named; 2] =
+    [("oldest", |tally| version(tally, "1.35")), ("newest", |tally| version(tally, "1.37"))];
+
+fn version(tally: &mut Tally, version: &str) -> Result<()> {
+    let modules = PathBuf::from(format!("-modfile=go-{version}.mod"));
+    let tag = format!("kubernetes{}", version.replace('.', ""));
+    cluster(tally, &[("GOFLAGS", modules)], &["-tags", &tag])
 }
 
 fn cluster(tally: &mut Tally, more: &[(&str, PathBuf)], arguments: &[&str]) -> Result<()> {

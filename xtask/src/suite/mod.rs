@@ -55,8 +55,8 @@ const BESIDE: [Suite; 6] = [
 const WAITS: &str = "workspace";
 
 /// Suites that run only where they are named: one needs roots of other systems, and builds everything once more for an old C
-/// library; the other builds another version of Kubernetes, for ten minutes.
-const BY_NAME: [Suite; 2] = [("release", release), ("oldest", kube::oldest)];
+/// library; the others build another version of Kubernetes each, for ten minutes.
+const BY_NAME: [Suite; 3] = [("release", release), kube::BY_NAME[0], kube::BY_NAME[1]];
 
 /// The package of [`searcher`].
 const SEARCHER: &str = "divvy-searcher";

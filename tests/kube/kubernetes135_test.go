@@ -20,7 +20,7 @@ const (
 
 var gates = []string{"--feature-gates=DRAConsumableCapacity=true,ResourceHealthStatus=true"}
 
-func needsNewest(t *testing.T, what string) {
+func needs136(t *testing.T, what string) {
 	t.Helper()
 	t.Skipf("Kubernetes 1.35 has no %s", what)
 }
