@@ -117,7 +117,7 @@ fn asking_in_place(mut line: Vec<OsString>) -> Vec<OsString> {
     line
 }
 
-/// Commands that are ours alone.
+/// Commands that only Divvy itself uses.
 const HIDDEN: [&str; 4] = [child::START, cards::LIST, completions::MAN_PAGES, completions::TENANTS];
 
 /// Leaves commands that are ours alone out of what is suggested for one that there is not.

@@ -1,7 +1,7 @@
 //! Sleeping, where a filter of system calls may forbid it.
 //!
-//! Promises: never a panic, which `std::thread::sleep` is where the kernel refuses; where the one call is refused another
-//! is made, and where all are the time passes all the same, awake.
+//! Promises: no panic, where `std::thread::sleep` panics if the kernel refuses. If one call is refused, another is made; if all
+//! are, the thread passes the time awake.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use nix::time::{ClockId, ClockNanosleepFlags, clock_nanosleep};
 /// Sleeps for `time`, whatever signals come.
 pub(crate) fn pause(time: Duration) {
     let now = Instant::now();
-    // A time beyond the clock's end is for ever.
+    // A time beyond the clock's end means for ever.
     let end = now.checked_add(time);
     loop {
         let left = end.map_or(time, |end| end.saturating_duration_since(Instant::now()));

@@ -31,7 +31,7 @@ pub(crate) fn quiet_thread<T: Send + 'static>(
     started.with_context(|| format!("no thread {name:?} can be had"))
 }
 
-/// Stack that a command needs, with the libraries that it asks.
+/// Stack that a command needs, with that of the libraries that it calls.
 const STACK_BYTES: usize = 2 << 20;
 
 /// Runs `body`; on a thread that has the stack for it where the limit of the first thread's (`ulimit -s`) is smaller. That

@@ -29,7 +29,7 @@ fn is_cleared(name: &str) -> bool {
     CLEARED.contains(&name) || variables::find(name).is_some_and(is_limit)
 }
 
-/// A directory that goes when it is dropped; where this process is killed, the daemon or the next command takes it.
+/// A directory that is removed when this is dropped. If the process is killed, the daemon or the next command removes it.
 #[derive(Debug)]
 pub(crate) struct Scratch {
     path: PathBuf,

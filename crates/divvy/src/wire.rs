@@ -144,14 +144,14 @@ pub enum Call {
     },
     /// The metrics page.
     Metrics,
-    /// Lines of the log; of the machine's daemon each user gets those of their own tenants.
+    /// Lines of the log. The machine's daemon gives each user those of their own tenants.
     Log {
         /// Name or directory of a tenant; by default all.
         tenant: Option<String>,
-        /// RFC 3339; nothing older.
+        /// RFC 3339; older lines are left out.
         since: Option<String>,
     },
-    /// Write down what processes of a tenant were refused, which is about to go.
+    /// Write down the refusals of a tenant that is about to go.
     Refusals {
         /// The tenant's directory.
         tenant: String,
@@ -246,7 +246,7 @@ pub enum Answer {
     Log {
         /// Where the log lies.
         folder: String,
-        /// One JSON object each, with its end; the newest that there is room for.
+        /// One JSON object each, with its end; as many of the newest as there is room for.
         lines: Vec<String>,
     },
     /// To [`TenantCall::Create`]: it is there with these limits.
@@ -299,10 +299,10 @@ pub struct View {
     /// Memory of the host for what may have to leave devices.
     #[serde(default)]
     pub host: HostView,
-    /// Refusals that this daemon has found, by reason code; of the machine's daemon root alone sees them.
+    /// Refusals that this daemon has found, by reason code. Those of the machine's daemon are for root alone.
     #[serde(default)]
     pub refusals: BTreeMap<String, u64>,
-    /// Changes of tenants' limits and settings that it has seen; likewise.
+    /// Changes of tenants' limits and settings that it has seen; also for root alone there.
     #[serde(default)]
     pub limit_changes: u64,
     /// Devices that tenants use.
@@ -415,7 +415,7 @@ pub struct TenantMemoryView {
     pub status: String,
     /// Time in which its calls waited for memory that was away, for room, or for their turn.
     pub waited_ns: u64,
-    /// Where its calls wait in vain, since what it holds has no room: a reason code.
+    /// Reason code of a tenant whose calls wait in vain, since its memory has no room.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// The reason in words.

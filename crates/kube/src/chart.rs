@@ -37,7 +37,7 @@ pub(crate) struct Chart {
 /// Reads such a file.
 ///
 /// # Errors
-/// Where it is no YAML, has nothing of these, or a value that cannot be.
+/// Where it is no YAML, has none of these settings, or has a value that is not possible.
 pub(crate) fn read(bytes: &[u8]) -> Result<Chart, Unreadable> {
     let mut chart = Chart::default();
     let mut count = 0;

@@ -63,7 +63,7 @@ impl Ask {
         self.memory_mib.is_none() && self.cores_percent.is_none_or(|cores| cores == 100)
     }
 
-    /// Whether it asks for instances of MIG, each as a whole.
+    /// Whether it asks for whole instances of MIG.
     pub(crate) fn is_instance(&self) -> bool {
         let begin = format!("has({})", profile_attribute());
         self.selectors.iter().any(|selector| selector.starts_with(&begin))

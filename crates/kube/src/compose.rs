@@ -1,5 +1,4 @@
-//! Compose files: services that HAMi's variables limit, with a device of Divvy's in the place of
-//! these.
+//! Compose files: services that HAMi's variables limit get a device of Divvy's instead.
 //!
 //! Promises: a service whose limits were taken out names a CDI device, without which no engine
 //! starts it; so no service loses its limit without a word. A limit that Divvy does not read
@@ -163,7 +162,7 @@ fn rule_of<'n>(name: &'n str, limit: &str) -> Option<&'n str> {
     }
 }
 
-/// A limit as a rule of Divvy's, and whether it is of memory; `None` where it is none to HAMi.
+/// A limit as a rule of Divvy's, and whether it is of memory; `None` where HAMi takes it for no limit.
 fn limit(variable: &ComposeVariable) -> Result<Option<(bool, String)>, String> {
     let (name, value) = (&*variable.name, &*variable.value);
     let rule = |index: &str, value: String| match index {

@@ -78,7 +78,7 @@ pub fn file(bytes: &[u8], options: Options) -> Result<Converted, Unreadable> {
     renamed(bytes, options, &[])
 }
 
-/// The same where resources have names of their own.
+/// Converts a file whose resources have names of their own.
 ///
 /// # Errors
 /// As [`file()`].

@@ -2,7 +2,7 @@
 //! which the page's table is made.
 //!
 //! Promises: a key whose value has one meaning is converted, with a warning that names it; one that
-//! leaves its amount to a cluster's settings is refused in words. None of them is passed over in
+//! leaves its amount to a cluster's settings is refused in words. No key is passed over in
 //! silence.
 //!
 //! Does not know the systems' schedulers: a pod that names one keeps it, with a warning.

@@ -40,9 +40,9 @@ pub(crate) enum Fate {
     /// Memory of each card in units of so many MiB.
     MemoryUnits(u64),
     MemoryBytes,
-    /// Cores in hundredths of cards: above 100 whole cards.
+    /// Cores in hundredths of cards; above 100 they are whole cards.
     CardPercents,
-    /// The same of memory, and of both.
+    /// Hundredths of memory, or of both.
     CardMemoryPercents,
     CardParts,
     /// Amounts that stand at the pod, for one of its containers.
@@ -50,7 +50,7 @@ pub(crate) enum Fate {
     PodFraction,
     PodCount,
     PodContainer,
-    /// Another's, and no GPU: it stays.
+    /// Another system's key that is no GPU: it stays.
     Kept,
     /// Taken out, with a note of this code.
     Gone(Code),
@@ -58,7 +58,7 @@ pub(crate) enum Fate {
     Refused(Code),
 }
 
-/// One key, or all that begin alike.
+/// One key, or all keys that begin alike.
 #[derive(Debug)]
 pub(crate) struct Key {
     pub(crate) place: Place,
@@ -75,7 +75,7 @@ impl Key {
         done.iter().find_map(|done| self.becomes.strip_prefix(done)).unwrap_or(self.becomes)
     }
 
-    /// Whether a name that stands in `place` is this key, or one of those that begin so.
+    /// Whether a name that stands in `place` is this key, or begins as it does.
     pub(crate) fn fits(&self, place: Place, name: &str) -> bool {
         let prefix = self.name.strip_suffix('*');
         self.place == place && prefix.map_or(self.name == name, |prefix| name.starts_with(prefix))

@@ -65,11 +65,11 @@ pub(crate) fn whole_text(text: &str) -> Result<u64, &'static str> {
     u64::try_from(value / over).map_err(|_| "is more than can be counted")
 }
 
-/// The whole number that is in an amount which the scheduler has given, whose fraction is left: the parts of a card are never more
-/// than it has.
+/// The whole number in an amount that the scheduler has given. Its fraction is left out, so that the parts of a card are never
+/// more than the card.
 ///
 /// # Errors
-/// As [`whole`], but for what is no whole number.
+/// Those of [`whole`], except that a fraction is no error.
 pub(crate) fn given(text: &str) -> Result<u64, &'static str> {
     let (value, over) = ratio(text, MOST_COUNTED_DIGITS)?;
     u64::try_from(value / over).map_err(|_| "is more than can be counted")
@@ -78,7 +78,7 @@ pub(crate) fn given(text: &str) -> Result<u64, &'static str> {
 /// The number in thousandths, rounded up: processors are asked for in these.
 ///
 /// # Errors
-/// As [`whole`], but for what is rounded.
+/// Those of [`whole`], except that a fraction is rounded.
 pub(crate) fn thousandths(text: &str) -> Result<u128, &'static str> {
     let (value, over) = ratio(text, MOST_DIGITS)?;
     Ok(value.checked_mul(1000).ok_or("is more than can be counted")?.div_ceil(over))

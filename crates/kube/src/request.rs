@@ -270,7 +270,7 @@ fn said_memory(
 /// The resource by which a percentage of memory is asked for.
 const PERCENT: &str = "nvidia.com/gpumem-percentage";
 
-/// MiB of so many millionths of a card of `--card-memory`.
+/// MiB in so many millionths of a card of `--card-memory`.
 fn of_card(part: u64, options: Options, line: usize, notes: &mut Notes) -> Option<u64> {
     let (whole, rest) = (part / 10_000, part % 10_000);
     let percent = match rest {

@@ -1,8 +1,8 @@
 //! Requests for a part of a card that stand where nothing reads them, and names of HAMi's within
 //! texts.
 //!
-//! Promises: a container never gets a whole card beside what reads like a request for a part of one
-//! without a word: such a key is refused or warned of, wherever in the object it stands.
+//! Promises: a container never gets a whole card without a word beside a key that reads like a
+//! request for a part. Such a key is refused or warned of, wherever in the object it stands.
 //!
 //! Does not change an object.
 

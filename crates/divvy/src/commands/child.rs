@@ -46,7 +46,7 @@ const FORWARDED: [Signal; 9] = [
 /// `si_code` of a signal the kernel sent of its own accord, as terminals' are.
 const SI_KERNEL: i32 = 0x80;
 
-/// Time that a program which is interrupted has to end by itself, where it cannot go on anyway.
+/// An interrupted program that cannot go on anyway has this long to end by itself.
 const INTERRUPT: Duration = Duration::from_secs(1);
 
 /// The command by which this binary calls itself.
@@ -139,7 +139,7 @@ pub(crate) fn run(
 /// returns that it waits in, and that may be never.
 fn end_soon(child: Pid, has_ended: &Arc<AtomicBool>) {
     let has_ended = Arc::clone(has_ended);
-    // Without a thread the user is told all the same, and can send another signal.
+    // Without a thread the user is told too, and can send another signal.
     let _ = signals::quiet_thread("divvy interrupt", move || {
         pause(INTERRUPT);
         if !has_ended.load(Relaxed) {

@@ -115,7 +115,7 @@ pub(crate) fn man_pages(args: &ManArgs, parser: clap::Command) -> Result<u8> {
     Ok(0)
 }
 
-/// Names of tenants there are, for scripts: one a line, and none that a shell would take for more than a name.
+/// Prints the names of tenants for scripts, one a line. A name that a shell would take for more than a name is left out.
 pub(crate) fn tenants(_args: &TenantsArgs) -> Result<u8> {
     let (directories, _) = discover::tenants(&[]);
     let names = directories.iter().filter_map(|dir| Some(ledger::read_foreign(dir).ok()?.name));
@@ -142,7 +142,7 @@ fn script(shell: KnownShell, parser: clap::Command) -> Result<String> {
     })
 }
 
-/// The parser with the words that its options take, and with no files for those that take none.
+/// The parser with the words that its options take. Options that take no file are not completed with files.
 fn hinting(parser: clap::Command) -> clap::Command {
     let hinted = |argument: clap::Arg| {
         let words: &[&str] = match argument.get_long() {
@@ -166,7 +166,7 @@ fn hinting(parser: clap::Command) -> clap::Command {
     parser.mut_args(hinted).mut_subcommands(hinting)
 }
 
-/// Where a tenant is due, tenants are offered; the rest is the generated function's.
+/// Offers tenants where a command takes one; the generated function does the rest.
 const BASH: &str = r#"
 _divvy_or_tenant() {
     local cur="${COMP_WORDS[COMP_CWORD]}"

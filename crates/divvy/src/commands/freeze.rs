@@ -91,7 +91,7 @@ struct Report {
     pinned_bytes: u64,
     /// Bytes of its contexts, which stay on the card.
     context_bytes: u64,
-    /// Why it stays where it is, where it does: one word of a closed list.
+    /// The reason for memory that stays where it is: one word of a closed list.
     #[serde(skip_serializing_if = "Option::is_none")]
     stays: Option<Cause>,
 }
@@ -211,7 +211,7 @@ fn await_done(
     }
 }
 
-/// Why memory is not where it is to be.
+/// The reason for memory that is not yet where it is to be.
 fn why(tenant: LedgerTenant, frozen: bool) -> Cause {
     if frozen {
         return Cause::of_staying(&tenant);

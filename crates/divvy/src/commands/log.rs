@@ -1,7 +1,7 @@
 //! `divvy log`: what has happened to tenants and daemons, from the logs that commands, daemons and agents write.
 //!
-//! Reads this user's log, rotated files too, and the machine's: by its files where this user may, else by the machine's
-//! daemon, which tells everybody of their own tenants. Does not write.
+//! Reads this user's log, with its rotated files, and the machine's log: from its files where this user may read them, else
+//! from the machine's daemon, which tells each user about their own tenants. Does not write.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -27,8 +27,8 @@ use crate::tenants::tenant_dir;
 
 /// Say what has happened: changes of limits, refusals, tenants and daemons that came and went.
 ///
-/// Every change of a tenant's limits is there with who asked for it, by which command, with the value before and the value
-/// now; every refusal with its reason code. The log is kept when daemons and tenants end. Times are those of the local clock.
+/// Each change of a tenant's limits is listed with the user and the command that asked for it, the value before and the value
+/// after; each refusal with its reason code. The log is kept when daemons and tenants end. Times are those of the local clock.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -39,7 +39,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME")]
     since: Option<String>,
 
-    /// Go on with what happens from now on, until interrupted
+    /// Go on with new events until you interrupt it
     #[arg(long, short)]
     follow: bool,
 
@@ -63,7 +63,7 @@ const EXAMPLES: &str = "Examples:
 struct Report {
     /// Folders, or the file, in which there is a log.
     logs: Vec<PathBuf>,
-    /// Lines that are cut or none of this form.
+    /// Lines that are cut, or have another form.
     unread: usize,
     lines: Vec<LogLine>,
 }
@@ -92,7 +92,7 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
         return Ok(0);
     }
     if found.unread > 0 {
-        out::note(&format!("{} lines of the log are cut, or none of this form", found.unread));
+        out::note(&format!("{} lines of the log are cut, or have another form", found.unread));
     }
     if found.lines.is_empty() {
         let of = args.tenant.as_ref().map_or_else(String::new, |name| format!(" of {name:?}"));
@@ -110,7 +110,7 @@ fn look(wanted: &Wanted) -> Found {
         place::of_user(None).into_iter().chain(place::of_machine()).collect();
     found.add(&folders, wanted);
     if tenant_dir::uid() != 0 {
-        // Root's file is not this user's to read; its daemon tells what is.
+        // This user may not read root's file; root's daemon tells the user's part.
         if let Some((folder, text)) = client::log(wanted) {
             found.take(&text, wanted, &mut BTreeSet::new());
             found.folders.push(folder);
@@ -141,12 +141,12 @@ fn no_log(found: &Found) -> String {
     let denied = match found.denied.first() {
         None => String::new(),
         Some(path) => format!(
-            "; {} is root's, and no daemon of the machine's answers that could tell what is yours",
+            "; {} is root's, and the machine's daemon, which could tell you your part, does not answer",
             path.display()
         ),
     };
     format!(
-        "there is no log: no command and no daemon of yours has had anything to write yet; it will lie in {first}{denied}"
+        "there is no log yet: your commands and daemons have written nothing; it will lie in {first}{denied}"
     )
 }
 

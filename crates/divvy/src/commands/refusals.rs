@@ -1,6 +1,7 @@
 //! Refusals of a tenant's processes, written down by the `divvy run` that made it, before it is removed.
 //!
-//! A daemon that serves the tenant is asked to do so, and has told most by then; where none serves it, this does.
+//! Where a daemon serves the tenant, it is asked to write them, and has written most by then. Without a daemon this command
+//! does.
 
 use std::path::Path;
 
@@ -12,7 +13,7 @@ use crate::log::change::Subject;
 use crate::log::refused::{self, RefusalWatch};
 use crate::tenants::dir::Dir;
 
-/// Writes down the refusals of the tenant in `directory`, once for the daemon that serves it and this.
+/// Writes down the refusals of the tenant in `directory`; the daemon that serves it and this command write each once.
 pub(crate) fn record(directory: &Path) {
     let Ok(dir) = Dir::open(directory) else { return };
     let Ok(files) = dir.tenant() else { return };

@@ -419,7 +419,7 @@ fn check_program(program: &std::ffi::OsStr, fail: Fail, limited: bool) -> Result
     }
 }
 
-/// Variable for a program whose sanitizer ends it where the library is loaded before its own.
+/// Variable for a program that its sanitizer would end, since Divvy's library is loaded before the sanitizer's.
 fn order_option(program: &std::ffi::OsStr) -> Option<(&'static str, OsString)> {
     let elf = elf::read(&find(program)?).ok()?;
     elf.wants_first()?;

@@ -18,8 +18,8 @@ use crate::output::{json, out, plain};
 /// Remove what `divvy install` wrote below a prefix.
 ///
 /// Goes by the list that `divvy install` left there, lib/divvy/installed.json: nothing else is touched, and a file that
-/// was changed since stays. Programs that run with the library go on under their limits; what they start afterwards has
-/// none, so they are named. Files of a package are removed by its package manager. Ends with 1 when something stays.
+/// was changed since stays. Programs that run with the library go on under their limits; programs that they start afterwards
+/// have no limits, so they are named. Files of a package are removed by its package manager. Ends with 1 when something stays.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -104,7 +104,7 @@ fn look(prefix: &Path, record: &Record) -> Result<Report> {
             Some(_) => changed.push(path),
         }
     }
-    // Of an installation that was interrupted, a path is listed with what it had before and after.
+    // An interrupted installation lists a path twice, with its content before and after.
     changed.retain(|path| !report.removed.contains(path));
     changed.dedup();
     report.changed = changed;
@@ -155,7 +155,7 @@ fn text(report: &Report, is_dry: bool) -> String {
         text.push_str(&format!("in use: {program} (pid {pid}) goes on with {path}{starts}\n"));
     }
     if report.unknown_users {
-        text.push_str("some processes cannot be looked into, and may go on with these files too\n");
+        text.push_str("some processes cannot be looked into, and may also use these files\n");
     }
     text
 }

@@ -146,7 +146,7 @@ fn shown(report: &Report, as_json: bool, is_dry: bool) -> Result<()> {
     ))
 }
 
-/// `path` from the root, with what there is of it resolved.
+/// `path` from the root; links in the part that exists are resolved.
 fn whole(path: &Path) -> Result<PathBuf> {
     let path = std::path::absolute(path).with_context(|| path.display().to_string())?;
     for there in path.ancestors() {
@@ -157,7 +157,7 @@ fn whole(path: &Path) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// All that is laid beside the library, and words for what is missing.
+/// All files that are laid beside the library, and a sentence about each that is missing.
 fn parts(prefix: &Path, parser: clap::Command) -> Result<(Vec<Part>, Vec<String>)> {
     let binary = std::env::current_exe().context("the path of this command is not known")?;
     let (mut all, missing) = parts::demonstration()?;
@@ -187,7 +187,7 @@ fn ask(plan: &Plan) -> Result<()> {
     }
 }
 
-/// The library, under the name that is made of it.
+/// The library, under the name that its content gives.
 struct Library {
     bytes: Vec<u8>,
     name: String,
@@ -212,10 +212,10 @@ struct Plan {
 }
 
 impl Plan {
-    /// Leaves out of `parts` what is there already.
+    /// Leaves out those of `parts` that are there already.
     ///
     /// # Errors
-    /// Where another content lies under the library's name.
+    /// Where a file with another content has the library's name.
     fn make(prefix: &Path, library: Library, mut parts: Vec<Part>) -> Result<Self> {
         let path = prefix.join(FOLDER).join(&library.name);
         let is_new = match fs::read(&path) {
@@ -247,7 +247,7 @@ impl Plan {
         LINKS.iter().map(|(link, to)| (link.into(), to.into())).chain([newest]).collect()
     }
 
-    /// Files and links that are not there as they will be, by their paths and contents below the prefix.
+    /// Files and links that are missing or will change, by their paths and contents below the prefix.
     fn entries(&self) -> Vec<InstalledEntry> {
         let library = self.is_new.then(|| InstalledEntry {
             path: Path::new(FOLDER).join(&self.library.name),
@@ -269,7 +269,7 @@ impl Plan {
         self.entries().into_iter().map(|entry| self.prefix.join(entry.path)).collect()
     }
 
-    /// Writes it, and where it `is_listed` the list before and after; where the library lies then.
+    /// Writes the files, and, where it `is_listed`, the list before and after them. Returns the library's path.
     fn carry_out(&self, is_listed: bool) -> Result<PathBuf> {
         let prefix = &self.prefix;
         let mut record = Record::read(prefix)?.filter(|_| is_listed).unwrap_or_default();
@@ -288,7 +288,7 @@ impl Plan {
         for part in &self.parts {
             place(&part.bytes, &prefix.join(&part.path), part.mode)?;
         }
-        // In one step each: what starts now gets the old library or the new one.
+        // In one step each: a program that starts now gets the old library or the new one.
         for (link, to) in self.links() {
             relink(&prefix.join(link), &to)?;
         }

@@ -107,7 +107,7 @@ pub(super) struct Adopted {
     pub(super) stays: u32,
     /// Those on which its calls may use its memory, by the orders that stand.
     pub(super) runs: u32,
-    /// Whether its limits are others than when that was asked last.
+    /// Whether its limits have changed since the last call.
     has_change: bool,
 }
 

@@ -33,7 +33,7 @@ use crate::tenants::tenant_dir::{self, PATH_BYTES};
 use crate::wire::by_id::{RefusalCode, TenantCall, TenantDeviceReport, TenantLimits, TenantReport};
 use crate::wire::{Answer, TenantView};
 
-/// Answers a request of `who`.
+/// Answers a request of the user and process in `who`.
 pub(super) fn answer(
     call: &TenantCall,
     who: &ChangeAuthor,

@@ -84,7 +84,7 @@ pub(crate) fn set(directory: &Path, change: &LimitChange) -> Option<Result<Vec<S
     }))
 }
 
-/// Place of the machine's log, and the part of it that its daemon tells this user; `None` where none answers.
+/// Folder of the machine's log, and the lines that its daemon tells this user; `None` where no daemon answers.
 pub(crate) fn log(wanted: &Wanted) -> Option<(PathBuf, String)> {
     let call = Call::Log {
         tenant: wanted.tenant.clone(),
@@ -96,7 +96,7 @@ pub(crate) fn log(wanted: &Wanted) -> Option<(PathBuf, String)> {
     }
 }
 
-/// Has the daemon that serves the tenant in `directory` write down what its processes were refused; whether one has.
+/// Has the daemon that serves the tenant in `directory` write down the refusals of its processes; whether a daemon did.
 pub(crate) fn refusals(directory: &Path) -> bool {
     let tenant = directory.display().to_string();
     let homes = DaemonHome::of_tenant(directory).into_iter().chain([DaemonHome::of_system()]);

@@ -58,12 +58,12 @@ impl ServedDevice {
         true
     }
 
-    /// Whether it was this daemon's at the last attempt, even if its lock has been taken since.
+    /// Whether this daemon had it at the last attempt, even if its lock has been taken since.
     pub(super) fn has_lock(&self) -> bool {
         matches!(self.ownership, Ownership::Ours(_))
     }
 
-    /// The line about a lock that another daemon has now, or that cannot be had any more.
+    /// The line about a lock that another daemon has now, or that this one can no longer get.
     pub(super) fn lost(&self) -> LogLine {
         let (reason, message) = match &self.ownership {
             Ownership::Unusable(why) => (Reason::DeviceLock, why.clone()),

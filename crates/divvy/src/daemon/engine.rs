@@ -82,7 +82,7 @@ pub(super) struct Engine {
     wakes: u64,
     /// Tenants that have come so far.
     arrived: u64,
-    /// News of tenants' memory that was told.
+    /// News of tenants' memory that the log has already.
     memory_news: MemoryNews,
 }
 

@@ -1,10 +1,10 @@
-//! The daemon's part of the log: refusals that tenants' processes note, looked for now and then, and lines for who asks.
+//! The daemon's part of the log: it writes the refusals that tenants' processes note, and answers users who ask for lines.
 //!
-//! One thread looks at the tenants that the daemon serves; a `divvy run` whose program was refused something asks for a look
-//! before it removes the tenant. The scheduling thread has no part in it.
+//! One thread looks at the tenants that the daemon serves, once a second. A `divvy run` whose program was refused something
+//! asks for one more look before it removes the tenant. The scheduling thread takes no part.
 //!
-//! Promises: a refusal is told once, whoever looks; of the machine's log everybody gets the lines of their own tenants, root
-//! all.
+//! Promises: a refusal is written once, whichever thread finds it. Each user gets the lines of the machine's log that are about
+//! their own tenants; root gets all.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
@@ -22,9 +22,9 @@ use crate::log::read::{Found, Wanted};
 use crate::pause::pause;
 use crate::wire::{Answer, MAX_FRAME_BYTES};
 
-/// Time between two looks: a refusal is read of by people.
+/// Time between two looks: people read about a refusal, and need it no sooner.
 const LOOK: Duration = Duration::from_secs(1);
-/// Bytes of lines in one answer, as they are written there; the rest of a frame is its head's.
+/// Bytes of lines in one answer, as the frame has them; the rest of a frame is for its head.
 const MOST_BYTES: usize = MAX_FRAME_BYTES / 2;
 
 /// Begins to write the log of the daemon in `home`, and to look for refusals.
@@ -54,7 +54,7 @@ pub(super) fn refusals(tenant: &str, uid: u32, home: &DaemonHome, shared: &Share
     let seen = seen(shared, uid, home);
     let hand = seen.hands.iter().find(|hand| hand.path.to_str() == Some(tenant));
     let Some(hand) = hand else {
-        let message = format!("{tenant:?} is no tenant this daemon serves for uid {uid}");
+        let message = format!("this daemon serves no tenant {tenant:?} for uid {uid}");
         return Answer::Error { message, code: None };
     };
     shared.log.look(hand, &shared.journal, true);
@@ -62,7 +62,7 @@ pub(super) fn refusals(tenant: &str, uid: u32, home: &DaemonHome, shared: &Share
     Answer::Done { notes: Vec::new() }
 }
 
-/// Lines of the log for `uid`, the newest that one answer has room for.
+/// Lines of the log for `uid`: as many of the newest as one answer has room for.
 pub(super) fn lines(
     tenant: Option<&str>,
     since: Option<&str>,

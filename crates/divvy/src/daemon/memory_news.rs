@@ -1,8 +1,8 @@
-//! News of tenants' memory, as lines of the log: hand-overs that fail, and tenants that no room is for.
+//! News of tenants' memory, as lines of the log: hand-overs that fail, and tenants without room on the card.
 //!
-//! Compares what people are shown with what they were shown before, ten times a second. A tenant whose memory did not leave in
-//! time, or that lost its turn since it did not come back in time, is a failed hand-over; one that can never run has its
-//! reason. Promises: a state that lasts is one line.
+//! Compares the states that people are shown with those before, ten times a second. If a tenant's memory did not leave in time,
+//! or the tenant lost its turn because it did not come back in time, the hand-over failed; a tenant that can never run gets a
+//! line with the reason. Promises: a state that lasts is one line.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -21,12 +21,12 @@ pub(super) struct MemoryNews {
     lost_turns: BTreeMap<String, u64>,
 }
 
-/// The event that a state of a tenant's memory is, and its words; `None` for what goes on as it should.
+/// Event and words for a state of a tenant's memory; `None` for a state that is as it should be.
 fn event_of(status: &str) -> Option<(Event, &'static str)> {
     match status {
         "bypassed" => Some((
             Event::HandOverFailed,
-            "its memory did not leave the card in its time, and counts as memory that stays until it does",
+            "its memory did not leave the card in its time, and counts as memory that stays until it leaves",
         )),
         "larger" => Some((
             Event::NoRoom,

@@ -1,20 +1,24 @@
 //! `divvy daemon`: divides the time of devices among tenants by turns.
 //!
-//! Nothing depends on it but the division: memory limits and caps are the library's own. It reads the
-//! tenants' files and writes their gates; nobody registers, so it can be killed and started again at
-//! any time. A closed gate opens by itself when its daemon has not renewed it for 100 ms.
+//! Only that division depends on it: memory limits and caps are the library's own. It reads the tenants' files and writes their
+//! gates. No program registers, so the daemon can be killed and started again at any time. A closed gate opens by itself if its
+//! daemon has not renewed it for 100 ms.
 //!
-//! [`engine`] is the thread that schedules, by `divvy_policy::turns`; [`adopted`] one tenant in its hands,
-//! [`scan`] finds them, [`quota`] says how many of a user's are served and [`seat`] who leaves;
-//! [`memory`] says whose memory is on a card ([`memory_row`] is one tenant's, [`memory_news`] what goes wrong with it), by what processes say of what is [`resident`], in the [`room`] that there is for it,
-//! how much of the host it may take ([`host_room`]), and how much may be [`managed`]; [`device`] is one card, [`owned`] keeps one daemon to it, [`card`] knows who else is there and
-//! [`look`] asks NVML for it; [`server`] and [`client`] speak [`crate::wire`] on a socket, which [`reach`] finds and
-//! of which a [`crowd`] may be open, all [`timed`], about what the first has [`seen`]; [`place`],
-//! [`start`] and [`keep`] see to it that there is one daemon; [`schedule`] switches its turns off and on,
-//! [`status`] prints what it sees; [`by_id`] makes
-//! and removes tenants for those who ask, and [`sweeper`] takes their files; [`card_desk`] tells which cards there are;
-//! [`log_desk`] writes down what was refused, and tells what the log has. For collectors
-//! [`metrics`] makes a page and [`health`] says whether turns go on, which [`http`] serves.
+//! [`engine`] is the thread that schedules, by `divvy_policy::turns`. [`scan`] finds tenants, [`adopted`] is one that the
+//! daemon serves, [`quota`] bounds how many of a user's are served, and [`seat`] chooses which of them leave.
+//!
+//! [`memory`] decides which tenants' memory is on a card, from the words of processes about memory that is [`resident`] and from
+//! the [`room`] for it. [`memory_row`] is one tenant's part, and [`memory_news`] writes down failures. [`host_room`] says how
+//! much memory of the host may be taken, and [`managed`] how much may be managed.
+//!
+//! [`device`] is one card, [`owned`] keeps other daemons from it, [`card`] knows which other processes use it, and [`look`]
+//! asks NVML about it.
+//!
+//! [`server`] and [`client`] speak [`crate::wire`] on a socket that [`reach`] finds. A [`crowd`] of connections may be open,
+//! each [`timed`], about the state that is [`seen`]. [`place`], [`start`] and [`keep`] see to it that one daemon runs.
+//! [`schedule`] switches its turns off and on, and [`status`] prints its view. [`by_id`] makes and removes tenants on request,
+//! [`sweeper`] takes their files, and [`card_desk`] lists the cards. [`log_desk`] writes refusals down, and answers questions
+//! about the log. [`metrics`] makes a page for collectors, [`health`] says whether turns go on, and [`http`] serves both.
 
 mod adopted;
 mod by_id;
@@ -351,7 +355,7 @@ enum StopReason {
     Unused,
 }
 
-/// Writes down that this daemon serves from now on, with the options that count, and whose place it takes.
+/// Writes down that this daemon serves from now on, with the options that count and the daemon that it replaces.
 fn tell_start(args: &Args, shared: &Shared, schedule: Schedule, before: Option<u32>) {
     let given = [
         ("--capacity", &args.capacity),
@@ -363,7 +367,7 @@ fn tell_start(args: &Args, shared: &Shared, schedule: Schedule, before: Option<u
     let off = if schedule == Schedule::Off { ", --schedule off" } else { "" };
     let given: String = given.chain([off.to_owned()]).collect();
     let (event, instead) = match before {
-        Some(pid) => (Event::TookOver, format!(", in the place of pid {pid}")),
+        Some(pid) => (Event::TookOver, format!(", after pid {pid}")),
         None => (Event::Started, String::new()),
     };
     let words = format!("Divvy {}{instead}{given}", env!("CARGO_PKG_VERSION"));
@@ -372,7 +376,7 @@ fn tell_start(args: &Args, shared: &Shared, schedule: Schedule, before: Option<u
         .tell(LogLine { message: Some(words), ..LogLine::new(event).by(&ChangeAuthor::here()) });
 }
 
-/// Writes down that it ends, and why.
+/// Writes down that this daemon ends, with the reason.
 fn tell_stop(shared: &Shared, why: StopReason, home: &DaemonHome) {
     let words = match why {
         StopReason::Asked => "it was asked to".to_owned(),
@@ -384,9 +388,7 @@ fn tell_stop(shared: &Shared, why: StopReason, home: &DaemonHome) {
         let directory = home.directory().display();
         shared.journal.tell(LogLine {
             code: Some(crate::output::reason::Reason::OtherDaemon.to_string()),
-            message: Some(format!(
-                "the lock of the daemon in {directory} is not this one's any more"
-            )),
+            message: Some(format!("this daemon has lost its lock in {directory}")),
             ..LogLine::new(Event::LockLost)
         });
     }

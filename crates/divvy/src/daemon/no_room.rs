@@ -1,6 +1,6 @@
-//! Words for people about a tenant that has no room for what it holds: how much there is, and who has the rest.
+//! Words for people about a tenant that has no room for what it holds: how much room there is, and which tenants have the rest.
 //!
-//! Promises: names the largest holders of memory that cannot leave, and what is no tenant's. Does not decide.
+//! Promises: names the largest holders of memory that cannot leave, and memory of no tenant. Does not decide.
 
 use std::fmt::Write as _;
 
@@ -31,7 +31,7 @@ pub(super) fn text(
     foreign_bytes: u64,
 ) -> String {
     let [needed, room] = [needed_bytes, room_bytes].map(sizes::text);
-    let mut text = format!("{needed} of it need the card, and {room} can be had");
+    let mut text = format!("{needed} must be on the card, and there is room for {room}");
     unmoved.retain(|one| one.fixed_bytes != 0 || one.kept_bytes != 0);
     unmoved.sort_by(|one, other| {
         let bytes = |one: &Unmoved| one.fixed_bytes.saturating_add(one.kept_bytes);
@@ -72,11 +72,11 @@ mod tests {
         let unmoved = vec![one("a", 518, 0), one("none", 0, 0), one("b", 518, 64)];
         assert_eq!(
             text(1216 << 20, 900 << 20, unmoved, 34 << 20),
-            "1.19 GiB of it need the card, and 900 MiB can be had: b has 518 MiB that cannot move and 64 MiB that it \
+            "1.19 GiB must be on the card, and there is room for 900 MiB: b has 518 MiB that cannot move and 64 MiB that it \
              does not let go, a has 518 MiB that cannot move, 34 MiB are no tenant's"
         );
         let many = (0..6).map(|at| one(&at.to_string(), 1, 0)).collect();
         assert!(text(2 << 20, 1 << 20, many, 0).ends_with("2 others have more"));
-        assert!(text(2, 1, Vec::new(), 0).ends_with("can be had"));
+        assert!(!text(2, 1, Vec::new(), 0).contains(':'));
     }
 }

@@ -1,8 +1,8 @@
-//! Refusals of the tenants that the daemon serves, as far as they are told: each look finds those since the last one.
+//! Refusals of the tenants that the daemon serves: each look finds those since the last one.
 //!
 //! Promises: a refusal is told once, whichever thread looks; a tenant that is gone is looked at a last time.
 //!
-//! Does not say when to look: that is [`super::log_desk`]'s.
+//! Does not say when to look: [`super::log_desk`] does.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -31,14 +31,14 @@ struct Watched {
 }
 
 impl Default for RefusalsSeen {
-    /// Of a daemon that begins now.
+    /// For a daemon that begins now.
     fn default() -> Self {
         Self { watched: Mutex::default(), since_ns: since_boot_ns() }
     }
 }
 
 impl RefusalsSeen {
-    /// Looks at a tenant and tells what is new.
+    /// Looks at a tenant and tells its new refusals.
     pub(super) fn look(&self, hand: &Arc<Hand>, journal: &Journal, is_last: bool) {
         let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
         let new = || Watched {
@@ -49,7 +49,7 @@ impl RefusalsSeen {
         watched.entry(hand.dir.identity()).or_insert_with(new).look(journal, is_last);
     }
 
-    /// Looks a last time at tenants that are not among `hands` any more, whose files are still open here.
+    /// Looks a last time at tenants that are no longer among `hands`. Their files are still open here.
     pub(super) fn forget(&self, hands: &[Arc<Hand>], journal: &Journal) {
         let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
         watched.retain(|identity, known| {

@@ -28,7 +28,7 @@ const STILL_NS: u64 = 20_000_000;
 pub(super) struct Room {
     capacity_bytes: Option<u64>,
     last_bytes: u64,
-    /// As it would be without an operator's bound.
+    /// The room without an operator's bound.
     whole_bytes: u64,
     looked_ns: u64,
     /// Sum of what tenants had on the card, and since when it has been that.
@@ -90,7 +90,7 @@ impl Room {
         self.last_bytes
     }
 
-    /// As it was last, without an operator's bound, which counts for what is made and not for what is there.
+    /// The room at the last look, without an operator's bound: that counts for new memory, not for memory that is there.
     pub(super) fn whole_bytes(&self) -> u64 {
         self.whole_bytes
     }

@@ -47,7 +47,7 @@ pub(super) fn most_of(uid: u32, is_system: bool) -> usize {
     if is_system && uid != 0 { MOST_OF_ONE } else { MOST }
 }
 
-/// Looks from one to the next that also removes what processes and commands have left that have ended.
+/// Looks between two that also remove the files of processes and commands that have ended.
 const REAP: u32 = 10;
 
 /// Looks for tenants.
@@ -207,7 +207,7 @@ impl Scanner {
         {
             return;
         }
-        // One that is tried again and again has one line.
+        // A tenant that is tried again and again has one line.
         let is_known = |known: &Refused| known.refusal == refusal;
         if !self.refused.get(&what).is_some_and(is_known) {
             self.journal.tell(LogLine {

@@ -82,7 +82,7 @@ impl Tenants for Seats<'_> {
     }
 }
 
-/// Lets go of tenants that `stays` does not keep, each told to `left`; whether there were any.
+/// Lets go of the tenants that `stays` does not keep, and calls `left` for each; whether it let go of any.
 pub(super) fn keep(
     seats: &mut [Seat],
     stays: impl Fn(&Hand) -> bool,

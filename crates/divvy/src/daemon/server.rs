@@ -214,7 +214,8 @@ fn schedule(to: Schedule, asker: &ChangeAuthor, shared: &Shared) -> Answer {
     Answer::Done { notes: Vec::new() }
 }
 
-/// Changes the limits of the tenant that is `seen` by the name of its directory: notes about it, and lines for the log.
+/// Changes the limits of the tenant among those `seen` that has this directory. Returns notes about the change, and lines for
+/// the log.
 fn set(
     seen: &Seen,
     asker: &ChangeAuthor,
@@ -224,14 +225,14 @@ fn set(
     let uid = asker.uid;
     let mut named = seen.view.tenants.iter().filter(|known| known.directory == tenant);
     let Some(known) = named.next() else {
-        return Err(format!("{tenant:?} is no tenant this daemon serves for uid {uid}"));
+        return Err(format!("this daemon serves no tenant {tenant:?} for uid {uid}"));
     };
     if let Some(reason) = &known.reason {
         let detail = known.detail.as_deref().unwrap_or_default();
-        return Err(format!("{tenant:?} is not in this daemon's hands: {reason}: {detail}"));
+        return Err(format!("this daemon cannot serve {tenant:?}: {reason}: {detail}"));
     }
     let hand = seen.hands.iter().find(|hand| hand.path.to_str() == Some(tenant));
-    let Some(hand) = hand else { return Err(format!("{tenant:?} has just gone")) };
+    let Some(hand) = hand else { return Err(format!("{tenant:?} has just ended")) };
     if uid != 0 && uid != hand.uid {
         return Err(format!("{tenant:?} belongs to uid {}; ask as that user", hand.uid));
     }
@@ -241,7 +242,9 @@ fn set(
             let lines = crate::log::change::lines_of(&hand.path, &made, asker);
             Ok((made.notes, lines))
         }
-        Ok(_) => Err(format!("{tenant:?} has other limits since a moment; try again")),
+        Ok(_) => Err(format!(
+            "the limits of {tenant:?} have just been changed by another command; try again"
+        )),
         Err(wrong) => Err(format!("{wrong:#}")),
     }
 }

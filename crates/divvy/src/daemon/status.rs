@@ -23,7 +23,7 @@ pub(super) fn print(home: &DaemonHome, as_json: bool) -> Result<u8> {
         }
         return Err(with_code(NOT_AS_EXPECTED, words));
     };
-    // One that has just come has shown nothing yet.
+    // A tenant that has just come has shown nothing yet.
     let health = (view.seen_ns > 0).then(|| Health::of_other(view.pid, view.seen_ns));
     let answer = || match health.as_ref().and_then(Health::reason) {
         Some(reason) => Err(with_code(NOT_AS_EXPECTED, format!("pid {}: {reason}", view.pid))),

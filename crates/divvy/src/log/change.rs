@@ -1,7 +1,7 @@
-//! Lines of a change: what is different between the limits before and those after, and who asked.
+//! Lines of a change: the difference between the limits before and after, and the user who asked for it.
 //!
-//! Limits of memory and caps are told as they hold on each device that the tenant has used, since that is what its programs
-//! see; where none is different, or none is known, the rules are told as they are written.
+//! Limits of memory and caps are told as they hold on each device that the tenant has used, since its programs see them so.
+//! Where they are alike on all devices, or no device is known, the rules are told as they are written.
 
 use std::path::Path;
 
@@ -26,7 +26,7 @@ pub(crate) struct Subject {
 }
 
 impl Subject {
-    /// That in the directory at `path`, by its limits.
+    /// The tenant in the directory at `path`, by its limits.
     pub(crate) fn of(path: &Path, config: Option<&Config>, owner: u32) -> Self {
         let base = path.file_name().map(|name| name.to_string_lossy().into_owned());
         let name = config.map(config_name).filter(|name| !name.is_empty());
@@ -82,7 +82,7 @@ pub(crate) fn lines(
     changed.collect()
 }
 
-/// The lines of a change that was made of the tenant in `directory`.
+/// The lines of a change to the tenant in `directory` that was made.
 pub(crate) fn lines_of(directory: &Path, made: &Made, asker: &ChangeAuthor) -> Vec<LogLine> {
     let subject = Subject::of(directory, Some(&made.config), made.uid);
     lines(&subject, &made.snapshot, [&made.replaced, &made.config], asker)
@@ -94,7 +94,7 @@ struct Difference {
     new: String,
 }
 
-/// Differences in one setting. A new setting does not compile before it is here.
+/// Differences in one setting. A new setting compiles only once it stands here.
 fn differences(
     setting: Setting,
     devices: &[UsedDevice],
@@ -131,26 +131,26 @@ fn differences(
         }),
         Setting::Paused => of_both(&|config| on_off(config.paused != 0)),
         Setting::Frozen if before.frozen != after.frozen => vec![Difference {
-            // Frozen again is a wish too: what has come back is to leave once more.
+            // To freeze again is a wish too: memory that has come back is to leave once more.
             device: None,
             old: on_off(before.frozen % 2 == 1),
             new: on_off(after.frozen % 2 == 1),
         }],
         Setting::Frozen => Vec::new(),
         Setting::Oversubscribe => of_both(&|config| on_off(config.flags & FLAG_STAYS == 0)),
-        // A daemon's, which has no config.
+        // A setting of a daemon, which has no config.
         Setting::Schedule => Vec::new(),
     }
 }
 
-/// Rules that no version understands: memory is refused.
+/// Words for rules that no version understands: memory is refused.
 const UNCLEAR: &str = "not understood";
 
 fn none() -> String {
     "none".to_owned()
 }
 
-/// Where rules give another value.
+/// The devices on which the rules give another value.
 fn of_rules(
     devices: &[UsedDevice],
     [before, after]: [&[Rule]; 2],

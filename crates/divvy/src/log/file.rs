@@ -1,9 +1,9 @@
 //! The file of the log: appended to by several processes at once, rotated by size.
 //!
 //! Promises: a line is appended by one write of fewer bytes than a page, in a file opened for appending, so that lines of two
-//! writers never mix; a file is rotated under a lock by renames, and what is written meanwhile is in one of the files; the
-//! files are for their owner alone; links and pipes in the file's place are never followed nor waited for. After a line
-//! that was cut, as by a full disk, the next begins a line of its own.
+//! writers never mix; a file is rotated under a lock by renames, and a line that is written meanwhile is in one of the files;
+//! only their owner may read the files; a link in the file's place is not followed, and a pipe is not waited for. After a line
+//! that was cut, as by a full disk, the next line begins on its own.
 
 use std::ffi::OsString;
 use std::fs::{DirBuilder, File, OpenOptions};
@@ -19,9 +19,9 @@ use nix::libc::{O_CLOEXEC, O_NOFOLLOW, O_NONBLOCK};
 pub(crate) const NAME: &str = "events.log";
 /// The lock under which files are renamed; it is never removed.
 const LOCK: &str = "events.lock";
-/// Size from which it is rotated: some five thousand lines, months of an ordinary machine, which are read in a blink.
+/// A file of this size is rotated: some five thousand lines, months of an ordinary machine, read in a blink.
 pub(crate) const MOST_BYTES: u64 = 1 << 20;
-/// Files that are kept beside it: 4 MiB in all, which no home or tmpfs misses.
+/// Files that are kept beside it: 4 MiB in all, which any home or tmpfs has.
 pub(crate) const KEPT: u32 = 3;
 
 /// The files in `folder`, the oldest first.
@@ -100,7 +100,7 @@ fn write(file: &mut File, line: &str) -> Result<()> {
     Ok(())
 }
 
-/// Begins a new file where the open one has grown too large. Another that rotates, or a failure, leaves that to a later line.
+/// Begins a new file where the open one has grown too large. If another process rotates, or this fails, a later line does it.
 fn rotate(folder: &Path, file: &File) {
     let is_full = |status: &std::fs::Metadata| status.len() >= MOST_BYTES;
     let Ok(ours) = file.metadata() else { return };
@@ -152,7 +152,7 @@ mod tests {
         let mut numbers: Vec<u64> = files
             .iter()
             .flat_map(|text| text.lines())
-            // Beside another's write a line may look cut: an empty one comes before the next.
+            // While another process writes, a line may look cut: an empty line then comes before the next.
             .filter(|line| !line.is_empty())
             .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap())
             .map(|line| line["n"].as_u64().unwrap())

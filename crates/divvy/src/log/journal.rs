@@ -1,7 +1,7 @@
-//! A daemon's way into the log: lines are handed to a thread of its own, so that no disk is waited for.
+//! A daemon's way into the log: it hands lines to a thread of their own, so that it never waits for a disk.
 //!
-//! Promises: handing one over never waits; what finds no room, here or on the disk, is counted, and the count is the next line
-//! that can be written. Counters by reason and of changes are for [`crate::metrics`].
+//! Promises: handing a line over never waits. A line that finds no room, here or on the disk, is counted, and the count is the
+//! next line that can be written. The counters of refusals by reason, and of changes, are for [`crate::metrics`].
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use std::time::Duration;
 use super::file;
 use super::line::{Event, LogLine};
 
-/// Lines that may wait for the disk: a second of the most a daemon has to say.
+/// Lines that may wait for the disk: as many as a busy daemon writes in a second.
 const WAITING: usize = 1024;
 
 /// The log of a daemon.
@@ -36,13 +36,13 @@ pub(crate) struct Counts {
 #[derive(Debug)]
 enum JournalEntry {
     Line(Box<LogLine>),
-    /// Everything before this is to be written, and then this told.
+    /// All lines before this one are to be written; then the sender gets a word.
     Flush(SyncSender<()>),
 }
 
 impl Journal {
-    /// Begins to write into the first of `folders` that can be, by a thread that `start` starts; without it lines are lost
-    /// and counted.
+    /// Begins to write into the first of `folders` that can be written, in a thread that `start` starts. Without that thread
+    /// lines are lost and counted.
     pub(crate) fn begin(
         self: &std::sync::Arc<Self>,
         folders: Vec<PathBuf>,
@@ -55,7 +55,7 @@ impl Journal {
         }
     }
 
-    /// Hands a line over, and counts what it tells.
+    /// Hands a line over, and counts its event.
     pub(crate) fn tell(&self, line: LogLine) {
         self.count(&line);
         let sent = self.to.get().map(|to| to.try_send(JournalEntry::Line(Box::new(line))).is_ok());
@@ -64,7 +64,7 @@ impl Journal {
         }
     }
 
-    /// Waits, for a moment, until all that was told is written: at a daemon's end.
+    /// Waits a moment until all lines are written: at a daemon's end.
     pub(crate) fn flush(&self) {
         let (done, told) = sync_channel(1);
         if self.to.get().is_some_and(|to| to.try_send(JournalEntry::Flush(done)).is_ok()) {
@@ -150,7 +150,7 @@ mod tests {
     fn a_lost_line_is_counted_and_said_later() {
         let scratch = Scratch::make("log-lost").unwrap();
         let folder = scratch.path().join("log");
-        // A file in the folder's place: nothing can be written, whoever tries.
+        // A file lies in the folder's place: nothing can be written, even by root.
         std::fs::write(&folder, "").unwrap();
         let journal = started(folder.clone());
         journal.tell(LogLine::new(Event::Adopted));

@@ -1,18 +1,19 @@
 //! One line of the log: a JSON object, its fields, and the closed list of events.
 //!
-//! `divvy kube`'s programs write lines of the same head (`schema`, `time`, `event`, `message`), so that one reader reads both.
+//! Programs of `divvy kube` write lines with the same first fields (`schema`, `time`, `event`, `message`), so that one reader
+//! reads both.
 //!
-//! Promises: a line is shorter than [`MOST_BYTES`], so that the kernel appends it whole beside other writers; what it quotes
-//! is escaped, so that a name cannot make a line of its own; a field that this version does not know is passed over.
+//! Promises: a line is shorter than [`MOST_BYTES`], so that the kernel appends it whole beside other writers. Quoted text is
+//! escaped, so that a name cannot make a line of its own. A field that this version does not know is passed over.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// Longest line, its end included: a page, which is PIPE_BUF, and what file systems append in one piece.
+/// Longest line, its end included: a page. That is PIPE_BUF, and file systems append so much in one piece.
 pub(crate) const MOST_BYTES: usize = 4096;
-/// Characters of a text in it; a quarter of them, all escaped, fits in any case.
+/// Characters of each text in a line; a quarter of them fits in any case, even if all are escaped.
 const MOST_CHARS: usize = 200;
-/// Version of the form.
+/// Version of a line's form.
 const SCHEMA: u32 = 1;
 
 macro_rules! words {
@@ -30,7 +31,7 @@ macro_rules! words {
                 match self { $(Self::$variant => $word,)* }
             }
 
-            /// The one of this name.
+            /// The variant with this name.
             pub(crate) fn of(word: &str) -> Option<Self> {
                 Self::ALL.iter().copied().find(|one| one.word() == word)
             }
@@ -51,7 +52,7 @@ words! {
         Removed = "removed",
         /// A daemon serves a tenant.
         Adopted = "adopted",
-        /// A daemon serves a tenant no more, since it is gone.
+        /// A daemon no longer serves a tenant, since the tenant is gone.
         Ended = "ended",
         /// A daemon cannot serve a tenant.
         NotServed = "not-served",
@@ -59,9 +60,9 @@ words! {
         Started = "started",
         /// A daemon ends.
         Stopped = "stopped",
-        /// A daemon that stood by serves in the place of the one before.
+        /// A daemon that stood by serves after the one before has ended.
         TookOver = "took-over",
-        /// A lock that says whose a home or a device is has gone to another.
+        /// A daemon has lost the lock of its home, or of a device, to another.
         LockLost = "lock-lost",
         /// Memory did not leave or come back in its turn.
         HandOverFailed = "hand-over-failed",
@@ -95,7 +96,7 @@ pub(crate) struct LogLine {
     pub(crate) schema: u32,
     /// RFC 3339 in UTC, with milliseconds.
     pub(crate) time: String,
-    /// The word of an [`Event`]; another program's line may have another.
+    /// The word of an [`Event`]; a line of another program may have a word of its own.
     pub(crate) event: String,
     /// Name of the tenant.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -103,13 +104,13 @@ pub(crate) struct LogLine {
     /// Its directory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) directory: Option<String>,
-    /// The user whose tenant it is.
+    /// The user who owns it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) owner: Option<u32>,
     /// The user who asked, or was refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) uid: Option<u32>,
-    /// The process that did, as its own pid namespace counts.
+    /// The process of that user, as its own pid namespace counts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) pid: Option<u32>,
     /// Its program, or command: `divvy set`.
@@ -136,7 +137,7 @@ pub(crate) struct LogLine {
     /// How many events this line stands for; absent for one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) count: Option<u64>,
-    /// The rest in words.
+    /// The rest, in words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) message: Option<String>,
 }
@@ -157,7 +158,7 @@ impl ChangeAuthor {
         Self { uid: crate::tenants::tenant_dir::uid(), pid: std::process::id(), by }
     }
 
-    /// The peer of a socket: its user and pid are the kernel's word, its name is its own.
+    /// The peer of a socket: the kernel tells its user and pid, and the program has chosen its name.
     pub(crate) fn peer(uid: u32, pid: u32) -> Self {
         let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
         let name = name.trim_end();
@@ -178,7 +179,7 @@ impl LogLine {
         }
     }
 
-    /// The same, caused by `asker`.
+    /// This line, caused by `asker`.
     #[must_use]
     pub(crate) fn by(self, asker: &ChangeAuthor) -> Self {
         Self { uid: Some(asker.uid), pid: Some(asker.pid), by: Some(asker.by.clone()), ..self }
@@ -198,7 +199,7 @@ impl LogLine {
         line
     }
 
-    /// The same with at most `most` characters in each text.
+    /// This line with at most `most` characters in each text.
     fn cut(&self, most: usize) -> Self {
         let mut short = self.clone();
         let Self { tenant, directory, by, old, new, message, .. } = &mut short;
@@ -208,7 +209,7 @@ impl LogLine {
         short
     }
 
-    /// The line in `text`; none where it is cut or something else.
+    /// The line in `text`; `None` where it is cut, or is something else.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let line: Self = serde_json::from_str(text).ok()?;
         (!line.event.is_empty() && line.at().is_some()).then_some(line)
@@ -220,7 +221,7 @@ impl LogLine {
     }
 }
 
-/// JSON in which no character is one that a terminal obeys, or that reorders text.
+/// JSON without characters that a terminal obeys, or that reorder text.
 fn json(line: &LogLine) -> String {
     let text = serde_json::to_string(line).unwrap_or_default();
     let mut out = String::with_capacity(text.len());

@@ -1,13 +1,13 @@
-//! The log of events: who changed which limit, what was refused and why, what became of tenants and daemons.
+//! The log of events: changes of limits and their authors, refusals and their reasons, tenants and daemons that come and go.
 //!
-//! One line is one JSON object ([`mod@line`]), a name of the closed list [`line::Event`] in it. Commands and daemons append to one
-//! file ([`mod@file`]) of the user's, the machine's daemon to the machine's ([`place`]); [`change`] makes lines of two configs
-//! ([`changed`] has the change made too),
-//! [`journal`] is a daemon's way to write without waiting, and [`read`] finds lines again. `divvy log` shows them.
+//! One line is one JSON object ([`mod@line`]) with a name of the closed list [`line::Event`]. Commands and daemons of a user
+//! append to the user's file ([`mod@file`]), the machine's daemon to the machine's ([`place`]). [`change`] makes lines of two
+//! configs, and [`changed`] also makes the change. [`journal`] lets a daemon write without waiting, and [`read`] finds lines
+//! again. `divvy log` shows them.
 //!
-//! Promises: a line that cannot be written stops nothing; it is counted and told with the next one that can.
+//! Promises: a line that cannot be written stops nothing. A daemon counts it, and writes the count with its next line.
 //!
-//! Does not decide what is an event: those who cause one write it.
+//! Does not decide which events there are: the code that causes one writes it.
 
 pub(crate) mod change;
 pub mod changed;
@@ -23,10 +23,10 @@ use self::line::LogLine;
 use crate::output::out;
 use crate::tenants::tenant_dir;
 
-/// Writes lines of this command; about another user's tenant into the machine's log, where that user can ask for them.
+/// Writes lines of this command. Lines about another user's tenant go into the machine's log, where that user can ask for them.
 pub(crate) fn record(lines: &[LogLine]) {
     if cfg!(test) {
-        // Tests of this crate change tenants in this process, whose user's log is a person's.
+        // Tests of this crate change tenants in this process, and must not write into the log of the person who runs them.
         return;
     }
     let me = tenant_dir::uid();
@@ -38,9 +38,7 @@ pub(crate) fn record(lines: &[LogLine]) {
         }
         let texts: Vec<String> = lines.into_iter().map(LogLine::text).collect();
         if let Err(error) = file::append(&folders, &texts) {
-            out::note(&format!(
-                "the log was not written: {error:#}; `divvy log` will not know this"
-            ));
+            out::note(&format!("this is not in the log: {error:#}"));
         }
     }
 }

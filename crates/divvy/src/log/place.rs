@@ -1,12 +1,12 @@
 //! Where logs lie.
 //!
 //! A user's log is kept over a reboot: in `XDG_STATE_HOME`, else in `~/.local/state`. Where `XDG_RUNTIME_DIR` names another
-//! directory than the system's own for this user, what runs under it is kept apart from the rest, and so is its log, which
-//! lies there. The machine's daemon writes `/var/log/divvy`. Each is a list: the first folder that can be written has the
-//! log, and readers look into all.
+//! directory than the system's own for this user, programs under it are kept apart from the rest, and their log lies there. The
+//! machine's daemon writes into `/var/log/divvy`. Each place is a list: the first folder that can be written has the log, and
+//! readers look into all.
 //!
-//! Promises: a variable counts where it names a directory of this user's: one that `sudo` has left would have root write into
-//! another's home.
+//! Promises: a variable counts only where it names a directory that this user owns. With a variable that `sudo` has kept, root
+//! would write into another user's home.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ const MACHINE: &str = "/var/log/divvy";
 /// Where it lies if that cannot be written: in a container with a root that is read-only.
 const MACHINE_HOME: &str = "/run/divvy";
 
-/// Folders of this user's log, best first, with the home of a daemon that is not the user's usual one.
+/// Folders of this user's log, the best first; `home` is the home of a daemon that is not the user's usual one.
 pub(crate) fn of_user(home: Option<&Path>) -> Vec<PathBuf> {
     let uid = tenant_dir::uid();
     let absolute = |name: &str| {
@@ -48,7 +48,7 @@ pub(crate) fn of_machine() -> Vec<PathBuf> {
     [MACHINE, MACHINE_HOME].map(PathBuf::from).to_vec()
 }
 
-/// Whether what is there of `path` is this user's.
+/// Whether this user owns the part of `path` that exists.
 fn is_own(path: &Path, uid: u32) -> bool {
     let there = path.ancestors().find_map(|part| std::fs::metadata(part).ok());
     there.is_some_and(|status| status.uid() == uid && status.is_dir())

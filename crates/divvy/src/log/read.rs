@@ -1,7 +1,7 @@
-//! Reads logs: all files of a log, those that were rotated too, in the order of their times.
+//! Reads logs: all files of a log, with those that were rotated, in the order of their times.
 //!
-//! Promises: a line that is cut, or is something else, is passed over and counted; a file that is rotated while it is read
-//! costs no line that was there before, since a line met twice is one.
+//! Promises: a line that is cut, or is something else, is passed over and counted. A file that is rotated while it is read costs
+//! no line that was there before, since a line that is met twice counts once.
 
 use std::collections::BTreeSet;
 use std::fs::OpenOptions;
@@ -23,7 +23,7 @@ const MOST_BYTES: u64 = 2 * file::MOST_BYTES;
 pub(crate) struct Found {
     /// The lines, by time.
     pub(crate) lines: Vec<LogLine>,
-    /// Lines that are cut or none.
+    /// Lines that are cut, or are something else.
     pub(crate) unread: usize,
     /// Folders in which there is a log.
     pub(crate) folders: Vec<PathBuf>,
@@ -36,14 +36,14 @@ pub(crate) struct Found {
 pub(crate) struct Wanted {
     /// Name or directory of a tenant.
     pub(crate) tenant: Option<String>,
-    /// Nothing before this.
+    /// No line before this time.
     pub(crate) since: Option<Timestamp>,
-    /// Of tenants of this user alone.
+    /// Lines of this user's tenants alone.
     pub(crate) owner: Option<u32>,
 }
 
 impl Wanted {
-    /// Whether `line` is.
+    /// Whether `line` is asked for.
     pub(crate) fn takes(&self, line: &LogLine) -> bool {
         let named = |name: &String| {
             let base = line.directory.as_deref().and_then(|path| Path::new(path).file_name());
@@ -58,11 +58,11 @@ impl Wanted {
 }
 
 impl Found {
-    /// Adds what the logs in `folders` have of what is `wanted`.
+    /// Adds the lines in the logs of `folders` that are `wanted`.
     pub(crate) fn add(&mut self, folders: &[PathBuf], wanted: &Wanted) {
         let mut seen = BTreeSet::new();
         for folder in folders {
-            // The newest first: what is rotated meanwhile is met again, not missed.
+            // The newest first: lines of a file that is rotated meanwhile are met again, not missed.
             let files: Vec<PathBuf> = file::all(folder).collect();
             let mut is_any = false;
             for path in files.iter().rev() {
@@ -95,7 +95,7 @@ impl Found {
                 None => self.unread += 1,
             }
         }
-        // Two alike in one file are two events; one alike in another file was met before.
+        // Two lines alike in one file are two events; in another file such a line was met before.
         self.lines.extend(
             lines.iter().filter(|(text, _)| !seen.contains(*text)).map(|(_, line)| line.clone()),
         );

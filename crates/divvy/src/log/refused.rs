@@ -1,10 +1,10 @@
-//! Refusals of a tenant's processes, as lines: what each process last noted, against what was known of it.
+//! Refusals of a tenant's processes, as lines: the last note of each process is compared with the one before.
 //!
-//! A process notes the code of its last refusal in its slot and counts refusals by device. The first of a code in a process is
-//! a line at once; what a program that tries again and again adds is one line a [`REPEAT_NS`], with its count.
+//! A process notes the code of its last refusal in its slot, and counts refusals by device. The first refusal with a code in a
+//! process is a line at once. If the program tries again and again, the next ones are one line a [`REPEAT_NS`], with a count.
 //!
-//! Promises: a refusal that was noted before the look began counts once, however often it is looked at; a slot that another
-//! process has taken begins anew. Does not read files.
+//! Promises: a refusal that was noted before a look counts once, however many looks there are. A slot that another process has
+//! taken starts from zero. Does not read files.
 
 use std::collections::BTreeMap;
 
@@ -18,14 +18,14 @@ use crate::machine::gpus;
 /// Time between two lines about one process and code: a day of a program that never stops asking is 1,440 lines, a fifth
 /// of the log.
 const REPEAT_NS: u64 = 60_000_000_000;
-/// Clock ticks of a second in which the kernel tells when a process began.
+/// Clock ticks in a second: the kernel tells in ticks when a process began.
 const TICKS: u64 = 100;
 /// Rows of devices.
 const ROWS: usize = divvy_abi::MAX_DEVICES;
 
 macro_rules! refusals {
     ($($(#[$doc:meta])* $name:ident = $code:literal, $words:literal;)*) => {
-        /// Why the library refused something: its codes. A test compares them with the library's own list.
+        /// The library's codes of its refusals. A test compares them with the library's own list.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(crate) enum Refusal { $($(#[$doc])* $name = $code,)* }
 
@@ -34,7 +34,7 @@ macro_rules! refusals {
             #[cfg(test)]
             pub(crate) const ALL: &[Self] = &[$(Self::$name,)*];
 
-            /// The one with this code.
+            /// The refusal with this code.
             pub(crate) fn of(code: u32) -> Option<Self> {
                 match code { $($code => Some(Self::$name),)* _ => None }
             }
@@ -59,12 +59,12 @@ refusals! {
     Grown = 209, "memory was handed back: the driver took more than could be foreseen";
     OutOfReach = 210, "a library was loaded, or refused, where Divvy is not met first";
     Unshared = 211, "memory that may leave the card could not be shared with another process";
-    NoManaged = 212, "managed memory was refused: no daemon answers, or there is none left";
+    NoManaged = 212, "managed memory was refused: no daemon answers, or it has no more to give";
     HostMemory = 213, "memory was refused: the host has no room for what may have to leave the card";
     NoRoom = 214, "calls failed: what the tenant holds has no room on the card";
 }
 
-/// Refusals of a process, as it says.
+/// Refusals of a process, as it has noted them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Said {
     pub(crate) slot: usize,
@@ -84,7 +84,7 @@ struct Known {
     comm: String,
     code: u32,
     counts: [u64; ROWS],
-    /// By code: when a line was written, and refusals since then, with their row.
+    /// By code: the time of the last line, and the refusals since then, with their row.
     told: BTreeMap<u32, Told>,
 }
 
@@ -109,17 +109,17 @@ pub(crate) struct Refused {
 #[derive(Debug, Default)]
 pub(crate) struct RefusalWatch {
     known: BTreeMap<usize, Known>,
-    /// Refusals of processes that began before this were another daemon's to tell.
+    /// Another daemon has told the refusals of processes that began before this.
     from_ticks: u64,
 }
 
 impl RefusalWatch {
-    /// Of a tenant that is looked at from now on; `since_ns` is when this daemon began, by the clock since boot.
+    /// For a tenant that is looked at from now on; `since_ns` is the time at which this daemon began, by the clock since boot.
     pub(crate) fn since(since_ns: u64) -> Self {
         Self { from_ticks: since_ns / (1_000_000_000 / TICKS), ..Self::default() }
     }
 
-    /// Refusals that are new; where `is_last`, also those that would have been told later.
+    /// New refusals; where `is_last`, also those that would have been told later.
     pub(crate) fn look(&mut self, now_ns: u64, said: &[Said], is_last: bool) -> Vec<Refused> {
         let mut found = Vec::new();
         let is_there = |slot: usize, known: &Known| {
@@ -168,11 +168,11 @@ impl RefusalWatch {
             .filter(|(_, more)| *more > 0)
             .collect();
         let counted = grown.iter().map(|(_, more)| *more).fold(0, u64::saturating_add);
-        // Not every refusal has a count; another code is one at least.
+        // Not every refusal has a count: another code means at least one.
         let more = counted.max(u64::from(known.code != one.code));
         (known.code, known.counts) = (one.code, one.counts);
         if more == 0 || one.code == 0 {
-            // A line that was put off may be due all the same.
+            // A line that was put off may be due nevertheless.
             for (code, told) in &mut known.told {
                 if told.since > 0 && now_ns >= told.at_ns.saturating_add(REPEAT_NS) {
                     found.push(refused(known.pid, &known.comm, *code, told));
@@ -197,13 +197,13 @@ fn refused(pid: u32, comm: &str, code: u32, told: &Told) -> Refused {
     Refused { pid, comm: comm.to_owned(), code, row: told.row, count: told.since }
 }
 
-/// Refusals of a process that were put off.
+/// Refusals of a process whose line was put off.
 fn rest(known: &Known, found: &mut Vec<Refused>) {
     let due = known.told.iter().filter(|(_, told)| told.since > 0);
     found.extend(due.map(|(code, told)| refused(known.pid, &known.comm, *code, told)));
 }
 
-/// Refusals of a tenant's processes, living and dead, as they say; of those that were refused something.
+/// Refusals that a tenant's processes, living and dead, have noted.
 pub(crate) fn said(usage: &UsageFile) -> Vec<Said> {
     let counts = |slot: usize| {
         let mut counts = [0; ROWS];
@@ -221,7 +221,7 @@ pub(crate) fn said(usage: &UsageFile) -> Vec<Said> {
         (reason != 0).then(|| said(counts(slot)))
     };
     let mut all: Vec<Said> = (1..usage.slots_high()).filter_map(of).collect();
-    // Of processes without a slot, all of them together.
+    // All processes without a slot share one note.
     if let code @ 1.. = usage.reason_without_slot() {
         let comm = "a process without a slot".to_owned();
         all.push(Said { slot: 0, pid: 0, start_ticks: 0, comm, code, counts: [0; ROWS] });
@@ -252,7 +252,7 @@ pub(crate) fn line(subject: &Subject, usage: Option<&UsageFile>, refused: &Refus
 mod tests {
     use super::*;
 
-    /// A code of the library's without a line here fails this test.
+    /// This test fails if the library has a code that has no line here.
     #[test]
     fn each_code_of_the_library_has_its_line() {
         let list = concat!(env!("CARGO_MANIFEST_DIR"), "/../shim/src/tenant/reason.rs");
@@ -295,7 +295,7 @@ mod tests {
         for refusals in 2..1000 {
             assert_eq!(watch.look(refusals, &[said(1, 9, 201, refusals)], false), []);
         }
-        // Another code is a line at once, and neither is lost at the end.
+        // Another code is a line at once, and no refusal of either is lost at the end.
         assert_eq!(counts(&watch.look(2000, &[said(1, 9, 206, 1000)], false)), [(206, 1)]);
         let later = watch.look(REPEAT_NS + 10, &[said(1, 9, 206, 1000)], false);
         assert_eq!(counts(&later), [(201, 998)]);
@@ -308,7 +308,7 @@ mod tests {
         let mut watch = RefusalWatch::since(500 * 10_000_000);
         assert_eq!(watch.look(1, &[said(1, 499, 201, 5), said(2, 501, 201, 5)], false).len(), 1);
         assert_eq!(counts(&watch.look(2, &[said(1, 499, 201, 6)], false)), [(201, 1)]);
-        // A slot that another process has taken begins anew.
+        // A slot that another process has taken starts from zero.
         assert_eq!(counts(&watch.look(3, &[said(1, 600, 201, 1)], true)), [(201, 1)]);
         assert_eq!(
             watch.look(4, &[said(1, 600, 201, 1)], false),

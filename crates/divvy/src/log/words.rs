@@ -1,7 +1,7 @@
 //! A line of the log in plain English.
 //!
-//! Promises: one line each, without what a terminal would obey; an event that this version does not know is told by its own
-//! message.
+//! Promises: each is one line, without characters that a terminal would obey. An event that this version does not know is told
+//! by its own message.
 
 use super::line::{Event, LogLine, Setting};
 use crate::output::plain;
@@ -31,7 +31,7 @@ pub(crate) fn human(line: &LogLine) -> String {
     plain::line(&format!("{text}{}{code}", place(line))).into_owned()
 }
 
-/// The device of what is no change, where one is known.
+/// The device of an event that is no change, where it is known.
 fn place(line: &LogLine) -> String {
     match (&line.device, Event::of(&line.event)) {
         (Some(_), Some(event)) if event != Event::Changed => format!(", on {}", device(line)),

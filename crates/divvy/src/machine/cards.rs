@@ -128,7 +128,8 @@ impl Cards {
         gpus::list(Path::new(gpus::PROC)).into_iter().enumerate().map(card).collect()
     }
 
-    /// A rule by index with the UUID of the device that has it here, by which a program goes then; others as they are.
+    /// Adds to a rule by index the UUID of the device that has that index here: programs then go by the UUID. Other rules stay as
+    /// they are.
     pub(crate) fn named(&self, rule: &Rule) -> Rule {
         let is_it = |card: &&Card| limit::is_bare(rule) && card.index == Some(rule.index);
         let uuid = self.list.iter().find(is_it).and_then(|card| parse_uuid(&card.uuid));

@@ -78,7 +78,7 @@ impl Elf {
         changes_user.then_some(Reason::SetUserId)
     }
 
-    /// The library that ends the program where another is loaded before it: AddressSanitizer's, of gcc or of clang.
+    /// The library that ends a program if another library is loaded first: AddressSanitizer's, of gcc or of clang.
     pub(crate) fn wants_first(&self) -> Option<&str> {
         let is_one =
             |name: &&String| name.starts_with("libasan.so") || name.starts_with("libclang_rt.asan");
@@ -86,7 +86,7 @@ impl Elf {
     }
 }
 
-/// Variable and option by which AddressSanitizer's runtime does not ask whether it comes first.
+/// With this variable and option AddressSanitizer's runtime does not check whether it comes first.
 pub(crate) const ORDER_VARIABLE: &str = "ASAN_OPTIONS";
 pub(crate) const ORDER_OPTION: &str = "verify_asan_link_order=0";
 

@@ -1,6 +1,6 @@
 //! The file of `divvy run --report`.
 //!
-//! Promises: one that cannot be written is known before a program starts, and a pipe that has no reader holds nothing up.
+//! Promises: a file that cannot be written is found before the program starts, and a pipe without a reader holds nothing up.
 //! Does not decide the contents.
 
 use std::fs::File;
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use nix::libc::O_NONBLOCK;
 
-/// The file of `--report`, open before the program starts: what cannot be written is known then.
+/// The file of `--report`, open before the program starts, so that a file that cannot be written is found then.
 pub(crate) struct Report {
     file: File,
     path: PathBuf,
@@ -19,7 +19,7 @@ pub(crate) struct Report {
 
 impl Report {
     pub(crate) fn open(path: &Path) -> Result<Self> {
-        // A pipe that nobody reads must not hold the program up.
+        // A pipe without a reader must not hold the program up.
         let mut options = File::options();
         let options = options.write(true).create(true).truncate(false).custom_flags(O_NONBLOCK);
         let file = options.open(path).with_context(|| Self::cannot(path))?;

@@ -283,7 +283,7 @@ impl TenantFound {
             || start.is_some_and(|start| wanted == AskedLimits::of(&now, Some(start))))
     }
 
-    /// Gives it the limits of `config`; those before, and those that hold now.
+    /// Gives it the limits of `config`. Returns the limits before, and those that hold now.
     pub(crate) fn set(&self, config: &Config) -> Result<(Config, Config), CallRefusal> {
         let cannot = |error: AttachError| {
             failed(anyhow::anyhow!("{} cannot be changed: {error}", self.path.display()))

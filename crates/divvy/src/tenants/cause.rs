@@ -2,7 +2,7 @@
 //!
 //! Promises: each reason has one word for programs and one clause for people.
 //!
-//! Does not say which one holds: that is [`super::why`]'s, but for what a process says itself ([`Stays`]).
+//! Does not say which reason holds: [`super::why`] does, except for the reason that a process gives itself ([`Stays`]).
 
 use divvy_abi::usage::Stays;
 
@@ -45,7 +45,7 @@ causes! {
     Driver = "driver", "the driver refuses to move it";
     /// The tenant has no living process.
     NoProcess = "no-process", "no process of the tenant is alive";
-    /// The process has not looked at the wish.
+    /// The process has not seen the wish.
     NotAnswered = "not-answered", "its program has not answered yet: it is stopped, or only just begins";
     /// Paused tenants have no turn.
     Paused = "paused", "the tenant is paused: `divvy set TENANT --resume` lets it go on";
@@ -56,7 +56,7 @@ causes! {
     /// Memory of others cannot leave.
     PinnedOut = "pinned-out", "memory of others that cannot leave takes the room on the card";
     /// It did not leave in time before.
-    Bypassed = "bypassed", "it did not leave in its time, and counts as memory that stays until it does";
+    Bypassed = "bypassed", "it did not leave in its time, and counts as memory that stays until it leaves";
     /// Its turn has come.
     Coming = "coming", "it is on its way back";
     /// It was sent away.

@@ -1,6 +1,6 @@
 //! Tenants without an owner, limited by variables alone, that have no process any more: they go.
 //!
-//! No command made them, so none removes them when their last process ends: commands that list tenants and the daemon do.
+//! No command made them, so no command waits for their last process: the daemon, and commands that list tenants, remove them.
 //! Promises: a process that is just joining loses nothing, whatever the instant ([`divvy_page::Vacancy`]); nothing is
 //! removed but a tenant's own files, and no link is followed. Tenants of `divvy run` are
 //! `tenant_dir`'s.
@@ -27,7 +27,7 @@ pub(crate) fn without_processes(tenants: &Dir) {
     }
 }
 
-/// Removes the tenant in `dir`, which is called `name`, unless a process of it lives or is just joining.
+/// Removes the tenant in `dir`, which is called `name`, unless one of its processes lives or is just joining.
 fn take(tenants: &Dir, name: &OsStr, dir: &Dir) {
     let Some(vacancy) = dir.tenant().ok().and_then(|tenant| tenant.hold_vacant()) else { return };
     let Ok((files, true)) = dir.names(MOST_FILES) else { return };
@@ -109,7 +109,7 @@ mod tests {
             scope.spawn(|| {
                 while !is_over.load(SeqCst) {
                     without_processes(&place);
-                    // One that never rests lets no process join on a busy machine, and none looks so often.
+                    // A thread that never rests lets no process join on a busy machine, and real ones do not look so often.
                     std::thread::sleep(std::time::Duration::from_millis(1));
                 }
             });
@@ -117,7 +117,7 @@ mod tests {
             for round in 0..200 {
                 let path = base.join(format!("t{}", round % 2));
                 if round >= 2 {
-                    // Files whose locks are nobody's, as a process that has ended leaves them.
+                    // Files without a lock, as a process that has ended leaves them.
                     let from = base.join(format!("t{}-{}", round % 2, round - 2));
                     let _ = std::fs::rename(&path, from);
                 }

@@ -242,7 +242,7 @@ pub(crate) fn sweep_all(uid: u32) {
     }
 }
 
-/// The same in one of them.
+/// Does so in one of them.
 pub(crate) fn sweep_home(root: &Path) {
     let Ok(dir) = Dir::open(root) else { return };
     if dir.uid() != uid() {
@@ -254,7 +254,7 @@ pub(crate) fn sweep_home(root: &Path) {
     }
 }
 
-/// Removes the directories in `within`, which lies at `path`, whose owner is gone and in which nobody lives.
+/// Removes the directories in `within`, which lies at `path`, that have neither an owner nor a process any more.
 fn sweep(within: &Dir, path: &Path) {
     for name in within.names(usize::MAX).map(|(names, _)| names).unwrap_or_default() {
         let Ok(dir) = within.below(&name) else { continue };

@@ -1,8 +1,8 @@
-//! Why the memory of a tenant is where it is: which [`Cause`] holds, by what its ledger says; and what daemons see of it, added
-//! to that ledger.
+//! Why the memory of a tenant is where it is: the [`Cause`] that holds, by the tenant's ledger; and the daemons' views of the
+//! tenant, added to that ledger.
 //!
-//! Promises: words of a process about its last attempt count first, then what the daemon decided, then what can be seen from
-//! outside; a reason is given only where something says so, and where nothing does, that is the answer.
+//! Promises: the note of a process about its last attempt counts first, then the daemon's decision, then the state seen from
+//! outside. A reason is given only where one of these gives it; otherwise the answer is that no reason is known.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use crate::tenants::tenant_dir;
 use crate::wire::View;
 
 impl Cause {
-    /// Why memory of `tenant` that was told to leave is on a card still.
+    /// Why memory of `tenant` that was told to leave is still on a card.
     pub(crate) fn of_staying(tenant: &LedgerTenant) -> Self {
         let said = tenant.devices.iter().find_map(|device| device.residence.as_ref()?.stays);
         match said {
@@ -23,7 +23,7 @@ impl Cause {
         }
     }
 
-    /// Why memory of `tenant` that may come back is on the host still; with the daemons' views added.
+    /// Why memory of `tenant` that may come back is still on the host; the daemons' views are added.
     pub(crate) fn of_away(tenant: &LedgerTenant) -> Self {
         let away =
             |device: &&DeviceUse| device.residence.is_some_and(|memory| memory.away_bytes > 0);
@@ -50,8 +50,7 @@ impl Cause {
     }
 }
 
-/// Adds what the daemons see to the tenants they serve, and to others with a cap that they have nowhere
-/// to meet.
+/// Adds the daemons' views to the tenants that they serve. A tenant with a cap and no place to meet others gets a note.
 pub(crate) fn add_views(tenants: &mut [LedgerTenant], views: &[View]) {
     let note = |reason: &Option<String>, detail: &Option<String>| {
         reason.clone().map(|reason| Note { reason, detail: detail.clone().unwrap_or_default() })

@@ -97,7 +97,7 @@ fn set(tenant: &str, one: &str, other: &str, tries: usize) {
         let error = answer["error"]["message"].as_str().unwrap_or_default().to_owned();
         done += usize::from(answer.get("done").is_some());
         // Not served just now: a look met it while it led elsewhere.
-        let is_away = ["no tenant", "not in this daemon's hands", "too many", "just gone"];
+        let is_away = ["no tenant", "daemon cannot serve", "too many", "just gone", "just ended"];
         if answer.is_null() || is_away.iter().any(|words| error.contains(words)) {
             std::thread::sleep(Duration::from_millis(20));
         } else {

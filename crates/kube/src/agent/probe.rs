@@ -16,7 +16,7 @@ use crate::kubelet::wire::agent::{StateRequest, StateResponse};
 /// Time for the answer. A probe has a second or more.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Questions of a program to the one that runs, in the place of being one.
+/// Questions to the program that runs; with one, this process asks and ends.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ProbeArgs {
     /// Ask the one that runs whether it is ready, and end: a readiness probe. The code is 1 where it is not
@@ -27,7 +27,7 @@ pub(crate) struct ProbeArgs {
     #[arg(long, group = "probe", conflicts_with = "ready")]
     alive: bool,
 
-    /// Print the answer of --ready or --alive as JSON; of one that runs, its events, one object a line (`divvy log --file -`)
+    /// Print the answer of --ready or --alive as JSON; else print events as JSON, one object a line (`divvy log --file -`)
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -28,8 +28,8 @@ impl Default for CardTerms {
 }
 
 impl CardTerms {
-    /// The same on a node of so many cards and instances, whose shares together are no more than its daemon has tenants: a pod
-    /// that is placed beyond them would never start.
+    /// Shares of a card on a node with so many cards and instances. Together they are no more than the tenants that the daemon
+    /// serves: a pod beyond that would never start.
     #[must_use]
     pub fn on_node_of(self, devices: usize) -> Self {
         let devices = u32::try_from(devices).unwrap_or(u32::MAX).max(1);

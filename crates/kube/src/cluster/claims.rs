@@ -132,7 +132,7 @@ pub fn allocated(
     })
 }
 
-/// The same of a claim's bytes as the API server sends them, whose UID is believed; for fuzzers.
+/// Does so with a claim's bytes as the API server sends them, and believes their UID; for fuzzers.
 ///
 /// # Errors
 /// In words.

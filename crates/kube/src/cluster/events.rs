@@ -1,7 +1,7 @@
 //! Events on pods and the node, as `kubectl describe` shows them.
 //!
-//! An agent tells of its own node alone, of a claim in words on the node: a right to events of claims is one to events in each
-//! namespace, which the token of one node would have for all of them. The kubelet says on the pod why a claim is not prepared.
+//! An agent writes events of its own node alone, and names a claim there in words. With a right to events of claims, the token
+//! of one node could write into each namespace. The kubelet says on the pod why a claim is not prepared.
 //!
 //! Promises: who says something never waits, and nothing depends on it: a queue that is full drops, and so does an API server
 //! that refuses. What was said of an object is not said again within [`ClusterTimes::event`], and no more than [`BURST`] at once and one
@@ -35,12 +35,12 @@ const MOST_KNOWN: usize = 1024;
 /// How long the API server has for one.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Hand that events are sent by.
+/// The sender of events.
 #[derive(Clone, Debug)]
 pub(crate) struct EventSender {
     /// Name of the program's instance.
     pub(crate) instance: String,
-    /// The node that it tells of; a program of no node tells of pods alone.
+    /// The node that it writes about; a program without a node writes about pods alone.
     pub(crate) node: Option<String>,
     pub(crate) times: ClusterTimes,
 }
@@ -61,7 +61,7 @@ pub struct ClusterEvent {
 /// Object that an event is about.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EventObject {
-    /// A claim, of which is told on the node.
+    /// A claim; its events are on the node.
     Claim {
         /// Its namespace.
         namespace: String,
@@ -170,7 +170,7 @@ pub(crate) async fn send(
     }
 }
 
-/// The object that is sent; none where this program may not tell of that.
+/// The object that is sent; `None` where this program may not write about that.
 fn of(event: &ClusterEvent, by: &EventSender, now: Timestamp) -> Option<Event> {
     let of_node = |name: &str, uid: &str| ObjectReference {
         kind: Some("Node".to_owned()),

@@ -453,7 +453,7 @@ impl ClusterTask {
     }
 }
 
-/// A slice; of one that is not understood, which is another driver's, that it is there.
+/// A slice. A slice that is not understood is another driver's, and only its presence counts.
 fn understood(item: Item<ResourceSlice>) -> ResourceSlice {
     let metadata = item.metadata().clone();
     item.read().unwrap_or_else(|_| ResourceSlice { metadata, ..ResourceSlice::default() })

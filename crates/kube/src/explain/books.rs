@@ -19,9 +19,9 @@ pub(crate) struct CardOffer {
     /// Whether several claims may have parts of it.
     pub(crate) is_shared: bool,
     pub(crate) capacity: Amounts,
-    /// Capacity that no claim has; none where that is not known.
+    /// Capacity that no claim has; `None` where it is not known.
     pub(crate) free: Option<Amounts>,
-    /// Allocations that have a part of it; none where that is not known.
+    /// Allocations that have a part of the card; `None` where they are not known.
     pub(crate) shares: Option<usize>,
 }
 

@@ -1,7 +1,7 @@
 //! Judgement: what of a pod's surroundings holds it up. Pure.
 //!
 //! Promises: a pod is said to wait for a card alone where no card of the cluster answers its request; what could not be read is
-//! unknown, and nothing is concluded from it; whatever the scheduler and the kubelet say of it themselves is among the findings.
+//! unknown, and nothing is concluded from it; the words of the scheduler and the kubelet about the pod are among the findings.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -182,7 +182,7 @@ impl Judge<'_> {
 
     /// A claim that is not allocated, beside the cards.
     fn cards(&mut self, claim: &ResourceClaim, requests: Vec<Asked>) {
-        // Which cards there are is not known, as is said of what could not be read.
+        // The cards are not known; a line about what could not be read says so.
         let Some(slices) = &self.scene.slices else { return };
         let others = self.scene.others.as_deref();
         let cards = books(slices, others.unwrap_or_default());
@@ -198,7 +198,7 @@ impl Judge<'_> {
                 accepted.push(node);
                 continue;
             }
-            // Others of the node's events are of its cards and claims.
+            // Other events of the node are about its cards and claims.
             let reason = event.reason.as_deref().unwrap_or_default();
             let is_warning = NodeReason::ALL.iter().any(|(.., it)| *it == reason);
             let publishes = cards.iter().any(|card| card.node() == node);

@@ -1,8 +1,8 @@
 //! Looks at the cluster: one pod and what decides on it, by the rights of whoever asks.
 //!
-//! Promises: reads alone; each answer is waited for [`PATIENCE`] at most; of what is refused the words are kept, with the right that
-//! is missing, and it is unknown, not none; the pod itself aside, without which there is nothing to say. An object that is not
-//! understood is one of those words, and its list goes on.
+//! Promises: only reads, and waits for each answer [`PATIENCE`] at most. If the API server refuses an answer, its words are kept,
+//! with the right that is missing, and the answer is unknown, not empty; only the pod itself must be read. An object that is not
+//! understood is told in words too, and its list goes on.
 
 use std::fmt::Debug;
 use std::future::Future;
@@ -25,7 +25,7 @@ use crate::lenient::{self, Item};
 
 /// Time that the API server has for each answer.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// ClusterRole that has the rights for all of it.
+/// ClusterRole that has all the rights.
 const ROLE: &str = "divvy-explain";
 /// Objects of a page of a list.
 const PAGE: u32 = 500;
@@ -88,7 +88,7 @@ fn words(error: &kube::Error) -> String {
     }
 }
 
-/// Objects, and what is to be said of those that were not understood.
+/// Objects, and words about those that were not understood.
 struct Listed<K> {
     items: Vec<K>,
     odd: Vec<String>,
@@ -166,7 +166,7 @@ impl Looker {
         read.map_err(|error| self.scene.unread.push(format!("{error:#}"))).ok()
     }
 
-    /// Objects that were read, those left out that were not understood, of which it is said.
+    /// Objects that were read. Those that were not understood are left out, with words about them.
     fn all_or_say<K>(&mut self, read: Result<Listed<K>>) -> Option<Vec<K>> {
         let Listed { items, odd } = self.or_say(read)?;
         self.scene.unread.extend(odd);

@@ -94,7 +94,7 @@ impl<K: kube::Resource> kube::Resource for Item<K> {
     }
 }
 
-/// The same event, of what is looked at.
+/// This event, with the part that is looked at.
 pub(crate) fn mapped<T, U>(event: Event<T>, of: impl FnOnce(T) -> U) -> Event<U> {
     match event {
         Event::Apply(it) => Event::Apply(of(it)),

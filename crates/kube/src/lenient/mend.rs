@@ -7,15 +7,15 @@
 //! ```
 //!
 //! Promises: bytes may come in any pieces; what needs no repair comes out as it went in; what comes out of valid JSON is valid
-//! JSON. Does not check: what was no JSON before is none afterwards.
+//! JSON. Does not check: bytes that were no JSON before are no JSON afterwards.
 
 /// Levels that are kept. The reader takes 127.
 pub(super) const MOST_LEVELS: usize = 100;
 /// Text that stands where more levels were.
 const TOO_DEEP: &[u8] = b"\"divvy: nested too deep\"";
-/// The character that Go reads where there is none.
+/// The character that Go reads where the bytes are no character.
 const UNKNOWN: &[u8] = "\u{fffd}".as_bytes();
-/// The same, escaped.
+/// That character, escaped.
 const UNKNOWN_ESCAPED: &[u8] = b"\\ufffd";
 
 /// Place in the text.
@@ -154,7 +154,7 @@ impl Mender {
                 }
                 None => self.put(UNKNOWN_ESCAPED, out),
             },
-            // No digits: no JSON, and left so. The byte that ends them is read as one of the text.
+            // Without digits it is no JSON, and stays so. The byte that ends them is read as part of the text.
             _ => {
                 self.end_half(out);
                 self.put(b"\\u", out);
@@ -183,7 +183,7 @@ impl Mender {
         }
     }
 
-    /// Passes on what is complete of a character, or can be none.
+    /// Passes on bytes that complete a character, or can never be one.
     fn settle_part(&mut self, out: &mut Vec<u8>) {
         while !self.part.is_empty() {
             let bad = match std::str::from_utf8(&self.part) {

@@ -1,7 +1,7 @@
 //! Reading what others have written into the API server, so that one odd object stops nothing but itself.
 //!
 //! Go takes JSON that `serde_json` does not: half of a surrogate pair, bytes that are no UTF-8, any depth. The API server keeps such
-//! bytes in the opaque parts of a claim, which anybody who may edit a namespace writes. [`client`] makes a client whose answers are
+//! bytes in the opaque parts of a claim, and every editor of a namespace may write those. [`client`] makes a client whose answers are
 //! mended before they are read, lists and watches alike ([`mend`]); [`Item`] reads each object by itself, so that one of a type
 //! that is not understood is one item with words, and its list goes on.
 //!

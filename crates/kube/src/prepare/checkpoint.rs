@@ -126,7 +126,7 @@ impl ClaimCheckpoint {
         }
     }
 
-    /// Claims of which it is not known what they have of cards.
+    /// Claims whose parts of cards are not known.
     pub(super) fn without_parts(&mut self) -> impl Iterator<Item = &mut ClaimLine> {
         let lines = self.claims.values_mut();
         lines.filter(|line| !line.removing && line.taken.is_empty() && !line.ids.is_empty())

@@ -442,12 +442,12 @@ impl<D: NodeDaemon, K: NodeDisk> PrepareCore<D, K> {
     }
 
     /// Enters what claims have that were found, or that an agent of the first version has written down, so that the last look before
-    /// programs run counts them ([`room`]). One of which the daemon does not tell is asked of again.
+    /// programs run counts them ([`room`]). If the daemon tells nothing about one, it is asked again.
     fn adopt_parts(&self, checkpoint: &mut ClaimCheckpoint) {
         for line in checkpoint.without_parts() {
             let limits: Result<Vec<_>, _> =
                 line.ids.iter().map(|id| self.daemon.limits(id)).collect();
-            // A daemon that does not answer is waited for once; it makes no tenant either.
+            // The agent waits once for a daemon that does not answer: such a daemon makes no tenant either.
             let Ok(limits) = limits else { return };
             for tenant in limits.into_iter().flatten() {
                 for card in &tenant.devices {

@@ -102,7 +102,7 @@ pub trait NodeDaemon {
     /// [`DaemonError`].
     fn held(&self, id: &str) -> Result<BTreeMap<String, u64>, DaemonError>;
 
-    /// Cards and weight of a tenant, as the daemon has them; none where there is no such tenant.
+    /// Cards and weight of a tenant, as the daemon has them; `None` where the daemon has no such tenant.
     ///
     /// # Errors
     /// [`DaemonError`].

@@ -139,7 +139,7 @@ impl NodeDaemon for DaemonSocket {
         let card = |device: &Value| {
             Some(CardLimits {
                 uuid: device.get("uuid").and_then(Value::as_str)?.to_owned(),
-                // A limit that is not told is all that there may be.
+                // A limit that is not told stands for the whole card.
                 memory_bytes: whole(device, "limit_bytes").unwrap_or(u64::MAX),
                 share_ppm: small(device, "share_ppm").unwrap_or(0),
             })

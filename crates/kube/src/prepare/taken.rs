@@ -21,8 +21,8 @@ pub(super) struct TakenPart {
 }
 
 impl TakenPart {
-    /// The part that a tenant has of a card by the daemon's limits. A cap is the most that it has, which a burst makes all; what is due to it
-    /// is its weight, where that is less.
+    /// The part that a tenant has of a card by the daemon's limits. A cap is the most that it has, and with a burst that is all of
+    /// the card; its weight is what it is due, where that is less.
     pub(super) fn of_limits(card: &CardLimits, weight: u32) -> Self {
         let cap = card.share_ppm.div_ceil(PPM_OF_PERCENT);
         let cap = if cap == 0 { CARD_PERCENT } else { cap };

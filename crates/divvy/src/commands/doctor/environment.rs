@@ -59,8 +59,8 @@ pub(super) fn asked(variables: &Variables) -> Vec<String> {
     asked.map(|(name, value)| format!("{name}={value}")).collect()
 }
 
-/// The limits of memory and of time that hold here, as the library reads them; none beside a tenant that has its own, and
-/// nothing of what it does not understand.
+/// The limits of memory and of time that hold here, as the library reads them. Empty beside a tenant that has its own limits;
+/// a limit that the library does not understand is left out.
 pub(super) fn rules(variables: &Variables) -> (Rules, Environment) {
     let (mut rules, mut share) = (Rules::new(), Environment::new());
     if tenant_of(variables, TENANT).is_none() {

@@ -14,7 +14,7 @@ use crate::output::sizes;
 
 /// Memory of a context in the library's own table, in bytes, by the beginning of a card's name.
 const CONTEXT_BYTES: [(&str, u64); 2] = [("NVIDIA H200", 518 << 20), ("NVIDIA H100", 518 << 20)];
-/// The same of a card that is not in it.
+/// Memory of a context on a card that is not in that table.
 const UNKNOWN_CONTEXT_BYTES: u64 = 600 << 20;
 
 pub(super) fn look(variables: &Variables) -> Vec<Finding> {

@@ -81,7 +81,7 @@ fn judge(variable: &str, file: &str) -> (Preloaded, Vec<Finding>) {
     (preloaded, findings)
 }
 
-/// Limits that no program started here would run under, for want of the library.
+/// Limits that hold for no program started here, since the library is not preloaded.
 fn reach(variables: &Variables, preloaded: Preloaded) -> Option<Finding> {
     let asked = environment::asked(variables);
     if asked.is_empty() || preloaded.by_variable || preloaded.by_file {

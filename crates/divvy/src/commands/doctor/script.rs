@@ -35,7 +35,8 @@ impl Loss {
         is_ours.then(|| Self::Unset(name.to_owned()))
     }
 
-    /// Of an assignment: none for other variables, and for a value that keeps what was there or brings the library itself.
+    /// The loss by an assignment. A value that keeps the old one, or brings the library itself, loses nothing; other variables do
+    /// not either.
     pub(super) fn of_set(name: &str, value: &str) -> Option<Self> {
         let keeps = value.contains("$LD_PRELOAD") || value.contains("${LD_PRELOAD");
         let mut entries = install::preload_entries(value, "");
@@ -61,7 +62,7 @@ impl Loss {
                 format!("run divvy inside: {command} … divvy run …"),
             ),
         };
-        // By the machine's file the library comes in spite of all variables; the tenant does not.
+        // The machine's file brings the library whatever the variables are, but not the tenant.
         let is_preload = match self {
             Self::Unset(name) => name == LD_PRELOAD,
             Self::Replaced(_) => true,

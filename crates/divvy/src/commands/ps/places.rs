@@ -52,7 +52,7 @@ fn now(device: &DeviceUse, memory: &ResidenceUse) -> String {
         ns => Some(format!("a call waits for {}.{} s", ns / 1_000_000_000, ns / 100_000_000 % 10)),
     };
     let moves = memory.moving.then(|| "moves".to_owned());
-    // Of the call that waits, or else of what stays though it was to leave.
+    // The cause of a waiting call comes first, then that of memory which stays though it was to leave.
     let cause = device.memory_cause.or(memory.stays).map(|cause| cause.text().to_owned());
     let parts = [device.memory_status.clone(), moves, waits, cause];
     match parts.into_iter().flatten().collect::<Vec<_>>().join(", ") {

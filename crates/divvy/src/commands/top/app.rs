@@ -68,7 +68,7 @@ pub(super) struct App {
     pub(super) filter: String,
     /// Index of the chosen row among those shown.
     pub(super) chosen: usize,
-    /// Whether the user has chosen it, by a key that goes to a row or is about one; until then the first row is.
+    /// Whether the user has chosen a row, by a key that goes to one or changes one. Until then it is the first row.
     has_chosen: bool,
     /// Rows, by directory and device, whose processes are shown.
     expanded: BTreeSet<(String, String)>,
@@ -263,7 +263,7 @@ impl App {
         };
         let change = field.change(if field == Field::Weight { text.to_owned() } else { spec });
         let (directory, question) = (row.directory.clone(), questions::of_field(row, field, text));
-        // Devices are judged when it is made, by those of the machine.
+        // The devices that it names are compared with the machine's when the change is made.
         let value = text.rsplit('=').next().unwrap_or(text).to_owned();
         match Asked::read(&field.change(value), &[]) {
             Ok(_) => self.mode = Mode::Confirm { directory, change, question },

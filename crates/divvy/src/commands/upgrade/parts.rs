@@ -1,8 +1,8 @@
 //! Parts of an installation, found beside this command or made by it: programs, the simulated GPU, the
 //! demonstration's programs, man pages, completions, the unit.
 //!
-//! Places below the prefix are those of a release (`xtask/src/release/layout.rs`), so whatever the next page of the
-//! guide needs is there however Divvy came. Does not know the library, whose name is made of its bytes.
+//! Places below the prefix are those of a release (`xtask/src/release/layout.rs`): the next page of the guide finds all that
+//! it needs, whichever way Divvy was installed. Does not know the library, whose name is made of its bytes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -43,7 +43,7 @@ impl Part {
     }
 }
 
-/// The programs that lie where `binary` does, itself last; one that is not there is left out.
+/// The programs in the folder of `binary`, which comes last. A program that is missing is left out.
 pub(super) fn programs(binary: &Path) -> Result<Vec<Part>> {
     let names = [install::BENCH, install::KUBE].map(|name| (name, binary.with_file_name(name)));
     let all = names.into_iter().chain([("divvy", binary.to_owned())]);
@@ -51,7 +51,7 @@ pub(super) fn programs(binary: &Path) -> Result<Vec<Part>> {
     there.map(|(name, program)| Part::copy(program, format!("bin/{name}"), Mode::Program)).collect()
 }
 
-/// The simulated GPU and the programs of the demonstration, and words for what is not beside this command.
+/// The simulated GPU and the programs of the demonstration, and a sentence about each that is not beside this command.
 pub(super) fn demonstration() -> Result<(Vec<Part>, Vec<String>)> {
     let (mut parts, mut missing) = (Vec::new(), Vec::new());
     let scratch = Scratch::make("install")?;

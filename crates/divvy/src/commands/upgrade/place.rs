@@ -1,6 +1,7 @@
 //! Files and links that come to their places in one step.
 //!
-//! Promises: what lay there stays whole for a process that has it open or mapped. Does not say what belongs where.
+//! Promises: the file that lay there stays whole for a process that has it open or mapped. Does not say which file belongs
+//! where.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -17,7 +18,7 @@ pub(crate) enum Mode {
     Text,
 }
 
-/// FNV-1a: names content, and is not there to withstand anybody.
+/// FNV-1a: it names a content, and does not withstand an attacker.
 pub(crate) fn fingerprint(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)

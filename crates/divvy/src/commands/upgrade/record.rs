@@ -1,4 +1,4 @@
-//! The list of what `divvy install` wrote below a prefix, by which `divvy uninstall` removes exactly that.
+//! The list of all files that `divvy install` wrote below a prefix: `divvy uninstall` removes exactly those.
 //!
 //! It lies among the files as `lib/divvy/installed.json`. Promises: a file is on the list before it is written, so an
 //! installation that was interrupted can be removed too; a path leads nowhere but below the prefix.
@@ -21,7 +21,7 @@ pub(crate) const PLACE: &str = "lib/divvy/installed.json";
 pub(crate) enum Content {
     /// A file, by the sum of its bytes in hexadecimal.
     Sum(String),
-    /// A link, by what it leads to.
+    /// A link, by the path that it leads to.
     Link(PathBuf),
 }
 
@@ -31,7 +31,7 @@ impl Content {
         Self::Sum(format!("{:016x}", fingerprint(bytes)))
     }
 
-    /// Content of `path`; none where there is nothing.
+    /// Content of `path`; `None` where nothing lies there.
     pub(crate) fn at(path: &Path) -> Result<Option<Self>> {
         let read = match fs::read_link(path) {
             Ok(to) => return Ok(Some(Self::Link(to))),
@@ -63,14 +63,14 @@ pub(crate) struct InstalledEntry {
 pub(crate) struct Record {
     /// Version of Divvy that wrote it last.
     pub(crate) version: String,
-    /// While an installation is under way a path may be here twice, with what lay there before as well.
+    /// While an installation is under way, a path may stand here twice: also with the content that it had before.
     pub(crate) files: BTreeSet<InstalledEntry>,
     /// Folders that were made.
     pub(crate) folders: BTreeSet<PathBuf>,
 }
 
 impl Record {
-    /// The list of what is installed below `prefix`; none where there is none.
+    /// The list of the files that are installed below `prefix`; `None` where it has no list.
     ///
     /// # Errors
     /// Where it cannot be read, or leads out of the prefix.
@@ -108,7 +108,7 @@ impl Record {
         self.folders.extend(missing);
     }
 
-    /// Leaves of each path what lies there now.
+    /// Keeps of each path only the entry of the content that lies there now.
     pub(crate) fn settle(&mut self, prefix: &Path) {
         self.files.retain(|entry| {
             Content::at(&prefix.join(&entry.path))

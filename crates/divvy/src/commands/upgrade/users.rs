@@ -54,7 +54,7 @@ impl Users {
                     found.closed = Some(pid);
                 }
             }
-            // One that has ended meanwhile uses none.
+            // A process that has ended meanwhile uses no file.
             let maps = String::from_utf8_lossy(maps.as_deref().unwrap_or_default()).into_owned();
             found.users.push(User {
                 pid,
@@ -69,7 +69,7 @@ impl Users {
         Ok(found)
     }
 
-    /// All of them, of which each could be looked into.
+    /// The processes, if each of them could be looked into.
     ///
     /// # Errors
     /// Where one could not: it may use any library.
@@ -93,7 +93,7 @@ impl Users {
         let name = file.file_name().unwrap_or_default();
         let is_library = name.to_str().is_some_and(install::is_library_name);
         let name = name.as_encoded_bytes();
-        // In a container it has another path; only its inode tells.
+        // In a container the file has another path; only its inode identifies it.
         let own = fs::metadata(file).map(|status| (status.dev(), status.ino())).ok();
         let is_named = |text: &[u8]| text.windows(name.len()).any(|part| part == name);
         let uses = |user: &&User| {

@@ -131,7 +131,7 @@ impl PreemptTask {
 
     fn hear(&mut self, event: Event<Item<Pod>>, listed: &mut Option<BTreeMap<String, Pod>>) {
         let uid = |pod: &Pod| pod.metadata.uid.clone().unwrap_or_default();
-        // One that is not understood preempts nobody.
+        // A pod that is not understood preempts no other.
         let read = |item: Item<Pod>| {
             let metadata = item.metadata().clone();
             item.read().unwrap_or_else(|_| Pod { metadata, ..Pod::default() })

@@ -219,7 +219,7 @@ fn of_template(
             metadata.namespace.clone().unwrap_or_default(),
             metadata.name.clone().unwrap_or_default(),
         );
-        // One that is not understood is somebody else's, and asks for something else than its name says.
+        // A template that is not understood is not ours, and asks for something else than its name says.
         let not_understood = ResourceClaimTemplate {
             metadata: metadata.clone(),
             ..ResourceClaimTemplate::default()
