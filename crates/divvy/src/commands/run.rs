@@ -11,7 +11,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 use clap::ValueEnum;
-use divvy_abi::config::{FLAG_BACKEND_MANAGED, FLAG_BACKEND_VMM, FLAG_OVERSUBSCRIBE};
+use divvy_abi::config::{Config, FLAG_BACKEND_MANAGED, FLAG_BACKEND_VMM, FLAG_OVERSUBSCRIBE};
 use divvy_policy::limit::Rules;
 use divvy_policy::variables::{BACKEND, BACKENDS, OVERSUBSCRIBE, TENANT};
 
@@ -195,13 +195,7 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
         command: args.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
     };
     let tenant = TenantDir::make(&name, &owner)?;
-    let mut config = limits::config(&name, &rules, args.fail == Fail::Open, args.strict);
-    config.context_bytes = context_bytes(args.sim);
-    if args.may_leave() {
-        let backend = args.backend.unwrap_or(MovesBy::Auto);
-        config.flags |= FLAG_OVERSUBSCRIBE | backend.flags();
-    }
-    share.apply(&mut config);
+    let config = config_of(&args, &name, &rules, &share);
     out::tell(&format!("the tenant is {}", tenant.path().display()));
     ledger::write_config(tenant.path(), &config)?;
     if !args.no_daemon {
@@ -230,17 +224,35 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
     let code = started?;
     if args.json || args.report.is_some() {
         let summary = summary(&name, code, used.as_ref(), &findings, &notes, &path, removed)?;
-        let is_said = !args.json || out::error_report(&format!("{summary}\n")).is_ok();
-        let written = report.map_or(Ok(()), |report| report.write(&summary));
-        if let Err(error) = &written {
-            out::warn(&format!("{error:#}"));
-        }
+        let is_told = tell_end(&summary, args.json, report);
         // The program's own code counts before ours.
-        if code == 0 && !(is_said && written.is_ok()) {
+        if code == 0 && !is_told {
             return Ok(NOT_AS_EXPECTED);
         }
     }
     Ok(code)
+}
+
+/// The config of the new tenant.
+fn config_of(args: &Args, name: &str, rules: &Rules, share: &ShareLimits) -> Config {
+    let mut config = limits::config(name, rules, args.fail == Fail::Open, args.strict);
+    config.context_bytes = context_bytes(args.sim);
+    if args.may_leave() {
+        let backend = args.backend.unwrap_or(MovesBy::Auto);
+        config.flags |= FLAG_OVERSUBSCRIBE | backend.flags();
+    }
+    share.apply(&mut config);
+    config
+}
+
+/// Writes the summary where it was asked for; whether all of it was written.
+fn tell_end(summary: &str, as_json: bool, report: Option<Report>) -> bool {
+    let is_said = !as_json || out::error_report(&format!("{summary}\n")).is_ok();
+    let written = report.map_or(Ok(()), |report| report.write(summary));
+    if let Err(error) = &written {
+        out::warn(&format!("{error:#}"));
+    }
+    is_said && written.is_ok()
 }
 
 /// The arguments, and what the environment and files say where they do not; and the origins of that.

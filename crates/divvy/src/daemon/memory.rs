@@ -143,6 +143,40 @@ impl DeviceMemory {
         }
         // The orders of the last step stand before what follows is read.
         fence(SeqCst);
+        let is_read_new = self.read(seats, scanner);
+        let capacity_bytes = self.room.capacity_bytes(now_ns, seats, &self.device);
+        for (held, holder) in self.rows.iter_mut().zip(&mut self.holders) {
+            let tenant = seats.get_mut(held.seat).and_then(Seat::tenant_mut);
+            *holder = match tenant.filter(|_| held.has_orders()) {
+                Some(tenant) => held.sample(tenant, capacity_bytes, now_ns),
+                None => Holder::default(),
+            };
+        }
+        self.promise(capacity_bytes, host, now_ns);
+        let is_lively = self.is_lively(now_ns);
+        divide_rows(
+            self.managed_bytes.unwrap_or(capacity_bytes),
+            self.rows.iter_mut().map(|held| &mut held.managed),
+        );
+        let keeps = self.keep_copies(capacity_bytes);
+        let room = DeviceRoom { capacity_bytes, room_bytes: self.room.whole_bytes() };
+        let Self { tuning, states, state, holders, orders, .. } = self;
+        let mut planner = ResidencePlanner { tuning, rows: states, state };
+        let next_ns = planner.step(now_ns, room, holders, orders);
+        let any_stays = self.rows.iter().any(|held| held.stays);
+        let is_changed = self.put(now_ns, seats, scanner, keeps) | is_read_new;
+        self.next_ns = match is_lively {
+            true => next_ns.min(now_ns.saturating_add(LIVELY_POLL_NS)),
+            false => next_ns,
+        };
+        if any_stays {
+            self.next_ns = self.next_ns.min(now_ns.saturating_add(STAYS_POLL_NS));
+        }
+        Stepped { next_ns: self.next_ns, is_changed }
+    }
+
+    /// Reads what tenants' processes say; whether there is anything new about which tenants there are.
+    fn read(&mut self, seats: &mut [Seat], scanner: &mut Scanner) -> bool {
         let mut is_changed = false;
         for held in self.rows.iter_mut().filter(|held| held.arrival != 0) {
             let Some(seat) = seats.get_mut(held.seat) else { continue };
@@ -163,25 +197,14 @@ impl DeviceMemory {
         if is_changed {
             self.room.look_again();
         }
-        let capacity_bytes = self.room.capacity_bytes(now_ns, seats, &self.device);
-        for (held, holder) in self.rows.iter_mut().zip(&mut self.holders) {
-            let tenant = seats.get_mut(held.seat).and_then(Seat::tenant_mut);
-            *holder = match tenant.filter(|_| held.has_orders()) {
-                Some(tenant) => held.sample(tenant, capacity_bytes, now_ns),
-                None => Holder::default(),
-            };
-        }
-        self.promise(capacity_bytes, host, now_ns);
-        let is_lively = self.is_lively(now_ns);
-        divide_rows(
-            self.managed_bytes.unwrap_or(capacity_bytes),
-            self.rows.iter_mut().map(|held| &mut held.managed),
-        );
-        let room = DeviceRoom { capacity_bytes, room_bytes: self.room.whole_bytes() };
-        let foreign_mib = u32::try_from(self.room.foreign_bytes() >> 20).unwrap_or(u32::MAX);
+        is_changed
+    }
+
+    /// Says for each holder how many bytes of host copies it is due to give back; whether memory must keep copies at all, since
+    /// not all of it has room on the card.
+    fn keep_copies(&mut self, capacity_bytes: u64) -> bool {
         let sizes = self.holders.iter().map(|holder| holder.size_bytes);
         let short_bytes = sizes.fold(0_u64, u64::saturating_add).saturating_sub(capacity_bytes);
-        let keeps = short_bytes > 0;
         let rows = self.rows.iter().zip(&self.claims).zip(&self.holders).zip(&self.orders);
         let copies = rows.map(|(((held, claim), holder), order)| Copies {
             size_bytes: holder.size_bytes,
@@ -194,10 +217,14 @@ impl DeviceMemory {
         for ((held, holder), kept_bytes) in rows {
             holder.copies_due_bytes = held.copies_due_bytes(*kept_bytes);
         }
-        let Self { tuning, rows, states, state, holders, orders, kept_bytes, .. } = self;
-        let mut planner = ResidencePlanner { tuning, rows: states, state };
-        let next_ns = planner.step(now_ns, room, holders, orders);
-        let any_stays = rows.iter().any(|held| held.stays);
+        short_bytes > 0
+    }
+
+    /// Writes the orders into tenants' files; whether that changes which tenants there are, or their gates.
+    fn put(&mut self, now_ns: u64, seats: &mut [Seat], scanner: &mut Scanner, keeps: bool) -> bool {
+        let foreign_mib = u32::try_from(self.room.foreign_bytes() >> 20).unwrap_or(u32::MAX);
+        let Self { rows, holders, orders, kept_bytes, .. } = self;
+        let mut is_changed = false;
         let all = rows.iter_mut().zip(holders.iter()).zip(orders.iter()).zip(kept_bytes.iter());
         for (((held, holder), given), kept_bytes) in all {
             let Some(seat) = seats.get_mut(held.seat) else { continue };
@@ -213,14 +240,7 @@ impl DeviceMemory {
                 is_changed = true;
             }
         }
-        self.next_ns = match is_lively {
-            true => next_ns.min(now_ns.saturating_add(LIVELY_POLL_NS)),
-            false => next_ns,
-        };
-        if any_stays {
-            self.next_ns = self.next_ns.min(now_ns.saturating_add(STAYS_POLL_NS));
-        }
-        Stepped { next_ns: self.next_ns, is_changed }
+        is_changed
     }
 
     /// Takes what is asked for back from the samples where host memory cannot be promised for it.

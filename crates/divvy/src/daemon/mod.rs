@@ -269,23 +269,13 @@ fn serve(args: &Args, home: &DaemonHome, schedule: Schedule) -> Result<u8> {
             "the machine's daemon serves your tenants; see divvy daemon --system --status",
         ));
     }
-    // A tenant takes four descriptors; who started this may have a bound for other purposes.
+    // A tenant takes four descriptors; the command that started this may have a bound for other purposes.
     if let Ok((_, most)) = getrlimit(Resource::RLIMIT_NOFILE) {
         let _ = setrlimit(Resource::RLIMIT_NOFILE, most, most);
     }
-    // Before any thread: all inherit it, and the one that waits for signals gets them.
-    let mut signals = SigSet::empty();
-    for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
-        signals.add(signal);
-    }
-    signals.thread_block()?;
     let shared = Arc::new(Shared::default());
     shared.is_off.store(schedule == Schedule::Off, Relaxed);
-    let stopper = Arc::clone(&shared);
-    thread::thread("divvy signals", move || {
-        while signals.wait().is_err() {}
-        stopper.stop.store(true, Relaxed);
-    })?;
+    wait_for_signals(&shared)?;
     let mut lock = home.lock()?;
     if lock.is_none() && args.metrics.is_none() && !args.stand_by {
         return Err(with_code(NOT_AS_EXPECTED, already_runs(home)));
@@ -313,18 +303,11 @@ fn serve(args: &Args, home: &DaemonHome, schedule: Schedule) -> Result<u8> {
         // Turns need no socket.
         out::warn(&format!("{}: {error:#}", crate::output::reason::Reason::Daemon));
     }
-    let news = card::start(home.is_system()).ok();
-    let extra = args.root.iter().chain(&args.default_root).cloned();
-    let extra = extra.chain(discover::from_variable());
-    let scanner = Scanner::new(home.clone(), extra, Arc::clone(&shared.journal));
-    let limits = (bounds, host_bytes);
-    let mut engine = Engine::new(scanner, Locks::of(home), news, Arc::clone(&shared), limits);
+    let mut engine = engine_of(args, home, &shared, (bounds, host_bytes));
     if args.on_demand {
         start::say_ready()?;
     }
-    let linger = args.linger.map(Duration::from_secs);
-    let linger = linger.or_else(|| args.on_demand.then_some(LINGER));
-    let mut ending = Ending { linger, last_use: Instant::now(), lock: None };
+    let mut ending = Ending { linger: linger(args), last_use: Instant::now(), lock: None };
     let mut why = StopReason::Asked;
     engine.run(|in_use| {
         why = if !lock.is_in_place() {
@@ -344,6 +327,39 @@ fn serve(args: &Args, home: &DaemonHome, schedule: Schedule) -> Result<u8> {
         let _ = std::fs::remove_file(home.socket());
     }
     Ok(0)
+}
+
+/// Has a thread wait for the signals that end a daemon. Before any other thread: all inherit the mask, and this one gets them.
+fn wait_for_signals(shared: &Arc<Shared>) -> Result<()> {
+    let mut signals = SigSet::empty();
+    for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
+        signals.add(signal);
+    }
+    signals.thread_block()?;
+    let stopper = Arc::clone(shared);
+    thread::thread("divvy signals", move || {
+        while signals.wait().is_err() {}
+        stopper.stop.store(true, Relaxed);
+    })
+}
+
+/// The engine of a daemon that serves now, with the bounds of memory that may leave cards.
+fn engine_of(
+    args: &Args,
+    home: &DaemonHome,
+    shared: &Arc<Shared>,
+    limits: (MemoryBounds, Option<u64>),
+) -> Engine {
+    let news = card::start(home.is_system()).ok();
+    let extra = args.root.iter().chain(&args.default_root).cloned();
+    let extra = extra.chain(discover::from_variable());
+    let scanner = Scanner::new(home.clone(), extra, Arc::clone(&shared.journal));
+    Engine::new(scanner, Locks::of(home), news, Arc::clone(shared), limits)
+}
+
+/// Time for which a daemon without tenants stays; `None` for ever.
+fn linger(args: &Args) -> Option<Duration> {
+    args.linger.map(Duration::from_secs).or_else(|| args.on_demand.then_some(LINGER))
 }
 
 /// Why a daemon ends.
