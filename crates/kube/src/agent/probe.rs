@@ -28,7 +28,8 @@ pub(crate) struct ProbeArgs {
     alive: bool,
 
     /// Print the answer of --ready or --alive as JSON; else print events as JSON, one object a line (`divvy log --file -`)
-    #[arg(long)]
+    // Manifests have it, so that arguments added to theirs may have it again.
+    #[arg(long, overrides_with = "json")]
     pub(crate) json: bool,
 }
 

@@ -42,7 +42,8 @@ pub(crate) struct ControllerArgs {
     pub(super) lease: u32,
 
     /// Print what happens as JSON, an object a line
-    #[arg(long)]
+    // Manifests have it, so that arguments added to theirs may have it again.
+    #[arg(long, overrides_with = "json")]
     pub(super) json: bool,
 }
 
