@@ -83,6 +83,10 @@ struct ConvertArgs {
     #[arg(long, value_name = "FILE")]
     hami_config: Option<PathBuf>,
 
+    /// End with 1 where there is any warning, too; all is written as without it
+    #[arg(long)]
+    strict: bool,
+
     /// Directory to write to, a file for each, by its name; it is made
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -100,7 +104,7 @@ const EXAMPLES: &str = "Examples:
 
 Exit codes:
   0    every document is written
-  1    some document, or item of a List, was refused; the others are written
+  1    some document, or item of a List, was refused; the others are written. With --strict also: there is a warning
   2    the command line, or a file, cannot be understood; nothing is written
   125  a file cannot be read or written
   141  whoever read standard output closed it";
@@ -255,10 +259,18 @@ fn run(args: &ConvertArgs) -> Result<u8, Ended> {
         _ => print(&joined(&results))?,
     }
     if args.json {
-        report(&sources, &results, places.as_deref(), totals)
-    } else {
-        Ok(if totals.refused > 0 { REFUSED } else { 0 })
+        report(&sources, &results, places.as_deref(), totals)?;
     }
+    Ok(if is_as_wanted(&results, args.strict) { 0 } else { REFUSED })
+}
+
+/// Whether no document was refused and, where it `is_strict`, none has a warning.
+fn is_as_wanted(results: &[Converted], is_strict: bool) -> bool {
+    let mut documents = results.iter().flat_map(|result| &result.documents);
+    documents.all(|document| {
+        let is_warned = || document.notes.iter().any(|note| note.level == Level::Warning);
+        document.outcome != Outcome::Refused && !(is_strict && is_warned())
+    })
 }
 
 fn report(
@@ -266,17 +278,15 @@ fn report(
     results: &[Converted],
     places: Option<&[PathBuf]>,
     totals: OutcomeCounts,
-) -> Result<u8, Ended> {
+) -> Result<()> {
     let files = sources.iter().zip(results).enumerate().map(|(at, (source, result))| FileReport {
         file: &source.shown,
         written: places.and_then(|all| all.get(at)).map(|path| path.display().to_string()),
         documents: &result.documents,
     });
-    let code = if totals.refused > 0 { REFUSED } else { 0 };
     let report = Report { schema: 1, files: files.collect(), totals };
     let text = serde_json::to_string_pretty(&report).context("the report cannot be made")?;
-    print(&format!("{text}\n"))?;
-    Ok(code)
+    print(&format!("{text}\n"))
 }
 
 fn card(size: Option<&str>) -> Result<Option<u64>, Ended> {

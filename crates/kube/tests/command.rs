@@ -76,6 +76,21 @@ fn a_refused_document_is_told_of_with_its_place() {
 }
 
 #[test]
+fn a_warning_is_a_failure_where_that_is_asked_for() {
+    let folder = Folder::new("strict");
+    // Without cores: a claim of 1 %, where HAMi has no limit.
+    let warned = POD.replace(", nvidia.com/gpucores: 10", "");
+    for (pod, lax, strict) in [(POD, 0, 0), (&warned, 0, 1)] {
+        let (code, out, told) = folder.convert(&[], pod);
+        assert_eq!((code, told.contains("warning: ")), (lax, strict == 1), "{told}");
+        let (code, same, _) = folder.convert(&["--strict"], pod);
+        assert_eq!((code, same), (strict, out));
+        let (code, report, _) = folder.convert(&["--strict", "--json"], pod);
+        assert!(code == strict && report.contains("\"schema\": 1"), "{report}");
+    }
+}
+
+#[test]
 fn a_file_that_cannot_be_understood_keeps_all_from_being_written() {
     let folder = Folder::new("unread");
     folder.save("good.yaml", POD);
