@@ -3,7 +3,7 @@
 //! Both write a wish into the tenant's config, by the same way as `divvy set`, and wait until its processes say that it
 //! is fulfilled. Contexts, and memory that something else than addresses refers to, stay on the card.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
@@ -85,6 +85,8 @@ struct Report {
     frozen: bool,
     /// Whether the wish was fulfilled in time.
     done: bool,
+    /// Whether the tenant has ended before that: it has no memory any more, here or there.
+    ended: bool,
     seconds: f64,
     resident_bytes: u64,
     away_bytes: u64,
@@ -112,11 +114,19 @@ fn wish(which: &Which, frozen: bool) -> Result<u8> {
     }
     // Each of these leaves once; a sum over them, so that one which is busy is not passed over.
     let left_once = now.left.saturating_add(now.movers);
-    set::apply(&directory, &LimitChange { frozen: Some(frozen), ..LimitChange::default() })?;
-    let report = await_done(which, frozen, tenant, directory, left_once, from)?;
+    let change = LimitChange { frozen: Some(frozen), ..LimitChange::default() };
+    let report = match set::apply(&directory, &change) {
+        Err(_) if !is_there(&directory) => Report::of_ended(tenant, directory, frozen, from),
+        Err(error) => return Err(error),
+        Ok(_) => {
+            let had_processes = !before.processes.is_empty();
+            await_done(which, frozen, (tenant, directory), (left_once, had_processes), from)?
+        }
+    };
     let words = words(&report);
     let tenant = &report.tenant;
     let done = match (report.done, frozen) {
+        _ if report.ended => format!("{tenant} has ended"),
         (true, true) => format!("the memory of {tenant} has left the card"),
         (true, false) => format!("the memory of {tenant} is on the card"),
         (false, _) => format!("{tenant} was told"),
@@ -171,19 +181,49 @@ impl Where {
     }
 }
 
+/// Whether a tenant still has its files.
+fn is_there(directory: &Path) -> bool {
+    directory.join("config").exists()
+}
+
+impl Report {
+    /// About a tenant that has ended before its memory was where it is to be.
+    fn of_ended(tenant: String, directory: PathBuf, frozen: bool, from: Instant) -> Self {
+        Self {
+            tenant,
+            directory,
+            frozen,
+            done: false,
+            ended: true,
+            seconds: from.elapsed().as_secs_f64(),
+            resident_bytes: 0,
+            away_bytes: 0,
+            pinned_bytes: 0,
+            context_bytes: 0,
+            stays: None,
+        }
+    }
+}
+
 fn await_done(
     which: &Which,
     frozen: bool,
-    tenant: String,
-    directory: PathBuf,
-    left_once: u64,
+    (tenant, directory): (String, PathBuf),
+    (left_once, had_processes): (u64, bool),
     from: Instant,
 ) -> Result<Report> {
     let patience = Duration::from_secs(which.timeout);
     let verb = if frozen { "leaves the card" } else { "comes back" };
     let mut progress = Watched::new(format!("the memory of {tenant} {verb}"));
     loop {
-        let tenant_now = ledger::read_foreign(&directory)?;
+        let tenant_now = match ledger::read_foreign(&directory) {
+            Ok(now) if now.processes.is_empty() && had_processes => None,
+            Err(_) if !is_there(&directory) => None,
+            read => Some(read?),
+        };
+        let Some(tenant_now) = tenant_now else {
+            return Ok(Report::of_ended(tenant, directory, frozen, from));
+        };
         let now = Where::of(&tenant_now);
         let done = match frozen {
             // Once all has left, a call may have brought it back before this look.
@@ -198,6 +238,7 @@ fn await_done(
                 directory,
                 frozen,
                 done,
+                ended: false,
                 seconds: from.elapsed().as_secs_f64(),
                 resident_bytes: now.resident_bytes,
                 away_bytes: now.away_bytes,
@@ -230,6 +271,9 @@ fn words(report: &Report) -> String {
         bytes => format!(" {} must stay.", size(bytes)),
     };
     match (report.frozen, report.done) {
+        _ if report.ended => {
+            format!("{tenant} has ended: it has no memory any more, on the card or on the host\n")
+        }
         (true, true) if report.away_bytes == 0 && report.resident_bytes > report.pinned_bytes => {
             format!(
                 "{tenant}: all of it left the card, and {} came back within {:.2} s: the program uses it.{stays}\n",
@@ -261,5 +305,37 @@ fn words(report: &Report) -> String {
             report.seconds,
             why
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use divvy_abi::config::{Config, FLAG_OVERSUBSCRIBE};
+
+    use super::*;
+    use crate::stage::Scratch;
+
+    #[test]
+    fn a_tenant_that_has_ended_is_said_to_have() {
+        let scratch = Scratch::make("freeze-ended").unwrap();
+        let directory = scratch.path().join("t");
+        std::fs::create_dir(&directory).unwrap();
+        let config = Config { flags: FLAG_OVERSUBSCRIBE, ..Config::default() };
+        ledger::write_config(&directory, &config).unwrap();
+        let which = Which { tenant: "t".to_owned(), timeout: 0, root: Vec::new(), json: false };
+        let wait = |had_processes, frozen| {
+            let place = ("t".to_owned(), directory.clone());
+            await_done(&which, frozen, place, (1, had_processes), Instant::now()).unwrap()
+        };
+        // One without processes yet has nothing that could stay.
+        assert!(wait(false, true).done && !wait(false, true).ended);
+        for frozen in [true, false] {
+            let report = wait(true, frozen);
+            assert!(report.ended && !report.done);
+            assert!(words(&report).starts_with("t has ended: "), "{}", words(&report));
+        }
+        std::fs::remove_dir_all(&directory).unwrap();
+        let report = serde_json::to_value(wait(false, true)).unwrap();
+        assert_eq!((&report["ended"], &report["done"]), (&true.into(), &false.into()));
     }
 }
