@@ -17,7 +17,7 @@ use jiff::{SignedDuration, Timestamp, ZonedDateTime};
 use crate::daemon::client;
 use crate::log::line::LogLine;
 use crate::log::place;
-use crate::log::read::{Found, Wanted};
+use crate::log::read::{Found, Wanted, why_unread};
 use crate::log::words::human;
 use crate::output::exit_codes::NOT_AS_EXPECTED;
 use crate::output::failure::{usage, with_code};
@@ -83,6 +83,7 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
     if found.folders.is_empty() && !args.follow {
         return Err(with_code(NOT_AS_EXPECTED, no_log(&found)));
     }
+    found.notes.iter().for_each(|note| out::note(note));
     if args.follow {
         return follow(args, found, wanted);
     }
@@ -106,10 +107,13 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
 /// This user's log and the machine's.
 fn look(wanted: &Wanted) -> Found {
     let mut found = Found::default();
-    let folders: Vec<PathBuf> =
-        place::of_user(None).into_iter().chain(place::of_machine()).collect();
+    let (users, machines) = (place::of_user(None), place::of_machine());
+    let folders: Vec<PathBuf> = users.iter().chain(&machines).cloned().collect();
     found.add(&folders, wanted);
-    if tenant_dir::uid() != 0 {
+    let is_root = tenant_dir::uid() == 0;
+    let logs = [Some(users), Some(machines).filter(|_| is_root)];
+    found.notes = logs.iter().flatten().filter_map(|folders| elsewhere(folders, &found)).collect();
+    if !is_root {
         // This user may not read root's file; root's daemon tells the user's part.
         if let Some((folder, text)) = client::log(wanted) {
             found.take(&text, wanted, &mut BTreeSet::new());
@@ -118,6 +122,22 @@ fn look(wanted: &Wanted) -> Found {
         }
     }
     found
+}
+
+/// Words about a log that is read from another folder than the first of `folders`, its usual one.
+fn elsewhere(folders: &[PathBuf], found: &Found) -> Option<String> {
+    let (usual, others) = folders.split_first()?;
+    if found.folders.contains(usual) {
+        return None;
+    }
+    let read = others.iter().filter(|folder| found.folders.contains(folder));
+    let read: Vec<String> = read.map(|folder| folder.display().to_string()).collect();
+    let error = why_unread(usual).filter(|_| !read.is_empty())?;
+    let why = match error.kind() {
+        std::io::ErrorKind::NotFound => "there is no log in".to_owned(),
+        _ => format!("{error}:"),
+    };
+    Some(format!("this is the log in {}, since {why} {}", read.join(" and "), usual.display()))
 }
 
 fn of_file(path: &Path, wanted: &Wanted) -> Result<Found> {
@@ -244,6 +264,32 @@ mod tests {
             assert_eq!(crate::output::failure::code_of(&error), 2, "{text}");
             assert!(error.to_string().contains(&format!("{text:?}")), "{error}");
         }
+    }
+
+    #[test]
+    fn a_log_that_lies_elsewhere_is_named_with_the_reason() {
+        let scratch = crate::stage::Scratch::make("log-elsewhere").unwrap();
+        let [usual, other] = ["usual", "other"].map(|name| scratch.path().join(name));
+        let folders = [usual.clone(), other.clone()];
+        let line = [LogLine::new(Event::Adopted).text()];
+        let note = || {
+            let mut found = Found::default();
+            found.add(&folders, &Wanted::default());
+            elsewhere(&folders, &found)
+        };
+        assert_eq!(note(), None, "no log is another matter");
+        crate::log::file::append(&folders[1..], &line).unwrap();
+        let (usual, other) = (usual.display(), other.display());
+        let words = format!("this is the log in {other}, since there is no log in {usual}");
+        assert_eq!(note(), Some(words));
+        // A link is not followed.
+        std::fs::create_dir(&folders[0]).unwrap();
+        std::os::unix::fs::symlink("nowhere", folders[0].join("events.log")).unwrap();
+        let words = note().unwrap();
+        assert!(words.contains("(os error") && words.ends_with(&format!(": {usual}")), "{words}");
+        std::fs::remove_file(folders[0].join("events.log")).unwrap();
+        crate::log::file::append(&folders[..1], &line).unwrap();
+        assert_eq!(note(), None);
     }
 
     #[test]

@@ -29,6 +29,8 @@ pub(crate) struct Found {
     pub(crate) folders: Vec<PathBuf>,
     /// Logs that this user may not read.
     pub(crate) denied: Vec<PathBuf>,
+    /// Words about where the log was found.
+    pub(crate) notes: Vec<String>,
 }
 
 /// Lines that are asked for.
@@ -106,6 +108,11 @@ impl Found {
     pub(crate) fn sort(&mut self) {
         self.lines.sort_by_key(LogLine::at);
     }
+}
+
+/// Why nothing can be read of the log in `folder`; none where it can be.
+pub(crate) fn why_unread(folder: &Path) -> Option<std::io::Error> {
+    text(&folder.join(file::NAME)).err()
 }
 
 fn text(path: &Path) -> std::io::Result<String> {
