@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use divvy_abi::config::{Config, FLAG_OVERSUBSCRIBE, FLAG_STAYS, selector};
 use divvy_page::AttachError;
-use divvy_policy::limit::parse_uuid;
 use divvy_policy::share;
 
 use crate::commands::ps;
@@ -169,7 +168,7 @@ pub(crate) fn apply(directory: &Path, change: &LimitChange) -> Result<Applied> {
     let mut cards = Dir::open(directory)
         .and_then(|dir| Snapshot::of(&dir))
         .map_or_else(|_| Cards::default(), |files| change::devices(&files));
-    if Cards::are_needed(&change.memory, &change.compute) {
+    if Cards::are_needed(&change.memory, &change.compute) || cards.may_have_instances() {
         let machines = Cards::of(&DriverChoice::default());
         cards.unknown = machines.unknown;
         cards.add(machines.list);
@@ -310,8 +309,8 @@ fn report(tenant: String, directory: PathBuf, applied: Applied) -> Report {
 
 impl Holds {
     fn of(card: Card, config: &Config) -> Self {
-        let uuid = parse_uuid(&card.uuid).unwrap_or_default();
-        let share = share::resolve(config.compute_rules(), card.index, &uuid);
+        let (index, uuid) = card.in_rules(config.compute_rules());
+        let share = share::resolve(config.compute_rules(), index, &uuid);
         let limit_bytes = card.limit_bytes(config.rules());
         // A part of a card whose memory is not known is no number.
         let limit_bytes = limit_bytes.filter(|bytes| *bytes > 0);

@@ -389,7 +389,13 @@ mod tests {
 
     fn card(index: u32, uuid: &str) -> Card {
         let name = "NVIDIA H200".to_owned();
-        Card { index: Some(index), uuid: uuid.to_owned(), name, total_bytes: 140 << 30 }
+        Card {
+            index: Some(index),
+            uuid: uuid.to_owned(),
+            name,
+            total_bytes: 140 << 30,
+            part_of: None,
+        }
     }
 
     fn args(words: &[&str]) -> LimitArgs {

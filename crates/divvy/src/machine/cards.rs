@@ -16,6 +16,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use divvy_abi::Uuid;
 use divvy_abi::config::{Rule, selector};
 use divvy_policy::change::DEFAULT;
 use divvy_policy::limit::{self, UuidText, parse_uuid};
@@ -61,6 +62,16 @@ pub(crate) struct Card {
     pub(crate) name: String,
     /// Its memory; 0 where that is not known.
     pub(crate) total_bytes: u64,
+    /// The card that an instance is a part of, where NVML says it: limits of the card hold for each of its instances.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) part_of: Option<PartitionedCard>,
+}
+
+/// A card that has instances.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub(crate) struct PartitionedCard {
+    pub(crate) index: u32,
+    pub(crate) uuid: String,
 }
 
 impl Card {
@@ -117,6 +128,13 @@ impl Cards {
         !memory.iter().all(is_none) || compute.iter().any(|spec| spec.contains('='))
     }
 
+    /// Whether one may be an instance of a partitioned card: the kernel module knows cards, and not this one.
+    pub(crate) fn may_have_instances(&self) -> bool {
+        let known = Self::of_kernel();
+        let is_known = |card: &Card| known.iter().any(|known| known.is(&card.uuid));
+        !known.is_empty() && !self.list.iter().all(is_known)
+    }
+
     /// Cards as the kernel module knows them, without sizes.
     pub(crate) fn of_kernel() -> Vec<Card> {
         let card = |(index, Gpu { uuid, name, .. }): (usize, Gpu)| Card {
@@ -124,6 +142,7 @@ impl Cards {
             uuid,
             name,
             total_bytes: 0,
+            part_of: None,
         };
         gpus::list(Path::new(gpus::PROC)).into_iter().enumerate().map(card).collect()
     }
@@ -144,10 +163,18 @@ impl Cards {
     /// Adds what is known from elsewhere. An index stays that of the device that had it first: a container
     /// may number its devices otherwise than the machine.
     pub(crate) fn add(&mut self, more: impl IntoIterator<Item = Card>) {
+        let more: Vec<Card> = more.into_iter().collect();
+        for instance in more.iter().filter(|card| card.is_instance()) {
+            // Of a tenant's device that turns out to be one: the index is its card's.
+            if let Some(known) = self.list.iter_mut().find(|known| known.is(&instance.uuid)) {
+                known.uuid = instance.uuid.clone();
+                (known.index, known.part_of) = (None, instance.part_of.clone());
+            }
+        }
         for card in more {
             let is_taken = self.list.iter().any(|known| known.index == card.index);
             let index = card.index.filter(|_| !is_taken);
-            match self.list.iter_mut().find(|known| known.uuid.eq_ignore_ascii_case(&card.uuid)) {
+            match self.list.iter_mut().find(|known| known.is(&card.uuid)) {
                 Some(known) => {
                     known.index = known.index.or(index);
                     known.total_bytes = known.total_bytes.max(card.total_bytes);
@@ -242,10 +269,27 @@ impl Cards {
 }
 
 impl Card {
+    /// Whether it has this UUID. A tenant's files do not tell an instance's from a card's: their digits count.
+    pub(crate) fn is(&self, uuid: &str) -> bool {
+        let digits = |text| parse_uuid(text);
+        let is_one = || digits(uuid).is_some_and(|other| digits(&self.uuid) == Some(other));
+        self.uuid.eq_ignore_ascii_case(uuid) || is_one()
+    }
+
+    /// Index and UUID by which `rules` know it, as the library has it: those of its card, but for an instance whose own UUID
+    /// has a rule.
+    pub(crate) fn in_rules(&self, rules: &[Rule]) -> (Option<u32>, Uuid) {
+        let own = parse_uuid(&self.uuid).unwrap_or_default();
+        let Some(card) = &self.part_of else { return (self.index, own) };
+        let is_own = |rule: &Rule| rule.selector == selector::UUID && rule.uuid == own;
+        let uuid = if rules.iter().any(is_own) { Some(own) } else { parse_uuid(&card.uuid) };
+        (Some(card.index), uuid.unwrap_or_default())
+    }
+
     /// Bytes of this device's memory that `rules` leave a tenant; `None` for no limit.
     pub(crate) fn limit_bytes(&self, rules: &[Rule]) -> Option<u64> {
-        let uuid = parse_uuid(&self.uuid).unwrap_or_default();
-        limit::resolve(rules, self.index, &uuid, self.total_bytes).ok().flatten()
+        let (index, uuid) = self.in_rules(rules);
+        limit::resolve(rules, index, &uuid, self.total_bytes).ok().flatten()
     }
 }
 
@@ -304,10 +348,12 @@ pub(crate) fn answer(args: &ListArgs) -> Result<u8> {
     let mut cards = Vec::new();
     for index in 0..nvml.device_count().context("NVML does not count the devices")? {
         let device = nvml.device_by_index(index).context("NVML does not know a device")?;
-        cards.push(card(&device, Some(index))?);
+        let whole = card(&device, Some(index))?;
+        let part_of = Some(PartitionedCard { index, uuid: whole.uuid.clone() });
+        cards.push(whole);
         for instance in 0..device.mig_device_count().unwrap_or(0) {
             if let Ok(instance) = device.mig_device_by_index(instance) {
-                cards.push(card(&instance, None)?);
+                cards.push(Card { part_of: part_of.clone(), ..card(&instance, None)? });
             }
         }
     }
@@ -321,118 +367,9 @@ fn card(device: &Device<'_>, index: Option<u32>) -> Result<Card> {
         uuid: device.uuid().context("NVML does not say a UUID")?,
         name: device.name().unwrap_or_default(),
         total_bytes: device.memory_info().map_or(0, |memory| memory.total),
+        part_of: None,
     })
 }
 
 #[cfg(test)]
-mod tests {
-    use divvy_policy::limit::Rules;
-
-    use super::*;
-
-    const UUIDS: [&str; 2] =
-        ["GPU-0aaaaaaa-0000-0000-0000-000000000001", "GPU-0bbbbbbb-0000-0000-0000-000000000002"];
-
-    fn card(index: u32, gib: u64) -> Card {
-        let uuid = UUIDS[index as usize].to_owned();
-        Card { index: Some(index), uuid, name: "H200".to_owned(), total_bytes: gib << 30 }
-    }
-
-    fn cards(list: &[Card], unknown: bool) -> Cards {
-        Cards { list: list.to_vec(), unknown: unknown.then(|| "no NVML".to_owned()) }
-    }
-
-    #[test]
-    fn a_rule_by_index_gets_the_device_that_is_known() {
-        let two = cards(&[card(0, 140), card(1, 140)], false);
-        let named = |spec| {
-            let mut rules = Rules::new();
-            rules.parse_into(spec).unwrap();
-            two.named(&rules.as_slice()[0])
-        };
-        assert_eq!((named("1=8GiB").index, Some(named("1=8GiB").uuid)), (1, parse_uuid(UUIDS[1])));
-        assert!(limit::is_bare(&named("2=8GiB")));
-        assert_eq!(named("8GiB").uuid, [0; 16]);
-        // Wherever the device stands in a process, and whichever index it is thought to have there.
-        let [one, other] = UUIDS.map(|uuid| parse_uuid(uuid).unwrap());
-        let rules = [named("1=8GiB")];
-        assert_eq!(limit::resolve(&rules, Some(0), &other, 1 << 40), Ok(Some(8 << 30)));
-        assert_eq!(limit::resolve(&rules, None, &other, 1 << 40), Ok(Some(8 << 30)));
-        assert_eq!(limit::resolve(&rules, Some(1), &one, 1 << 40), Ok(None));
-    }
-
-    fn judge(cards: &Cards, spec: &str) -> Result<Vec<String>> {
-        let mut rules = Rules::new();
-        rules.parse_into(spec).unwrap();
-        cards.judge("--memory", rules.as_slice())
-    }
-
-    #[test]
-    fn a_device_that_is_not_there_is_refused_with_those_that_are() {
-        let one = cards(&[card(0, 140)], false);
-        let words = judge(&one, "3=8GiB").unwrap_err();
-        assert_eq!(crate::output::failure::code_of(&words), 2);
-        let words = words.to_string();
-        assert!(words.starts_with("--memory names device 3, which is not there; "), "{words}");
-        assert!(words.contains("device 0 (H200, GPU-0aaaaaaa-"), "{words}");
-        let other = format!("{}=8GiB", UUIDS[1]);
-        assert!(judge(&one, &other).unwrap_err().to_string().contains(UUIDS[1]));
-        let none = judge(&cards(&[], false), "0=8GiB").unwrap_err().to_string();
-        assert!(none.contains("this machine has none"), "{none}");
-        for good in ["8GiB", "0=8GiB,1g", &format!("{}=8GiB", UUIDS[0]), "50%"] {
-            assert!(judge(&one, good).unwrap().is_empty(), "{good}");
-        }
-    }
-
-    #[test]
-    fn without_nvml_only_what_the_kernel_knows_is_refused() {
-        let kernels = cards(&[card(0, 0)], true);
-        assert!(judge(&kernels, "3=8GiB").is_err());
-        // It may be an instance of a partitioned card, whose UUIDs the kernel's list has not.
-        assert!(judge(&kernels, &format!("{}=8GiB", UUIDS[1])).is_ok());
-        assert!(judge(&cards(&[], true), "3=8GiB").unwrap().is_empty());
-        assert!(judge(&kernels, "9999GiB").unwrap().is_empty());
-    }
-
-    #[test]
-    fn a_limit_above_the_card_is_said_once() {
-        let two = cards(&[card(0, 140), card(1, 140)], false);
-        let notes = judge(&two, "500GiB").unwrap();
-        let [note] = notes.as_slice() else { panic!("{notes:?}") };
-        assert!(
-            note.starts_with("the limit of 500 GiB is above the 140 GiB of device 0"),
-            "{note}"
-        );
-        assert!(note.contains(", the 140 GiB of device 1"), "{note}");
-        let notes = judge(&two, "100GiB,1=141GiB").unwrap();
-        assert!(notes.len() == 1 && !notes[0].contains("device 0"), "{notes:?}");
-        assert!(judge(&two, "140GiB,1=100%").unwrap().is_empty());
-    }
-
-    #[test]
-    fn devices_known_from_elsewhere_are_added_once() {
-        let mut known = cards(&[card(0, 0)], true);
-        known.add([card(0, 140), card(1, 80)]);
-        assert_eq!(known.list, [card(0, 140), card(1, 80)]);
-        // A device that only a tenant knows may have any index; the only one has the first.
-        let mut simulated = cards(&[Card { index: None, ..card(0, 140) }], true);
-        assert!(judge(&simulated, "3=8GiB").unwrap().is_empty());
-        simulated.number_the_only();
-        assert_eq!(simulated.list[0].index, Some(0));
-        assert!(judge(&simulated, "0=8GiB").unwrap().is_empty());
-        assert!(judge(&simulated, "3=8GiB").is_err());
-        // As another machine, or a container, numbers it.
-        known.add([Card { index: Some(1), uuid: "GPU-x".to_owned(), ..card(0, 7) }]);
-        assert_eq!((known.list.len(), known.list[2].index), (3, None));
-    }
-
-    #[test]
-    fn the_driver_is_asked_for_limits_of_memory_and_for_devices() {
-        let specs = |spec: &str| [spec.to_owned()];
-        assert!(Cards::are_needed(&specs("8GiB"), &[]));
-        assert!(Cards::are_needed(&[], &specs("1=50%")));
-        assert!(Cards::are_needed(&specs("1=default"), &[]));
-        assert!(!Cards::are_needed(&specs("0"), &specs("50%")));
-        assert!(!Cards::are_needed(&[], &[]));
-    }
-}
+mod tests;

@@ -283,6 +283,7 @@ pub(crate) fn devices(snapshot: &Snapshot) -> Cards {
         uuid: UuidText(&device.uuid).to_string(),
         name: device.name.clone(),
         total_bytes: device.total_bytes,
+        part_of: None,
     };
     let list = snapshot.devices.iter().map(used).collect();
     let mut devices = Cards { list, unknown: Some("NVML was not asked".to_owned()) };

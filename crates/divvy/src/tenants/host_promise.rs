@@ -18,8 +18,7 @@ pub(crate) fn notes(rules: &[Rule], cards: &[Card], views: &[View]) -> Vec<Strin
 
 fn note(rules: &[Rule], cards: &[Card], view: &View, device: &DeviceView) -> Option<String> {
     let memory = device.memory.as_ref()?;
-    let unknown =
-        || Card { index: None, uuid: device.uuid.clone(), name: String::new(), total_bytes: 0 };
+    let unknown = || Card { uuid: device.uuid.clone(), ..Card::default() };
     let card = cards.iter().find(|card| card.uuid == device.uuid);
     let limit_bytes = card.cloned().unwrap_or_else(unknown).limit_bytes(rules)?;
     let there_bytes = memory.resident_bytes.saturating_add(memory.away_bytes);

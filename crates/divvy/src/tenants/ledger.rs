@@ -6,12 +6,14 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use divvy_abi::config::{Config, FLAG_OVERSUBSCRIBE, GateLine, Rule, gate};
+use divvy_abi::Uuid;
+use divvy_abi::config::{Config, FLAG_OVERSUBSCRIBE, GateLine, Rule, gate, selector};
 use divvy_abi::usage::MemoryKind;
 use divvy_page::ResidenceEntry;
 use divvy_policy::limit::{self, UuidText};
 use divvy_policy::share;
 
+use crate::machine::gpus;
 use crate::output::reason::Reason;
 use crate::tenants::cause::Cause;
 use crate::tenants::dir::Dir;
@@ -305,6 +307,28 @@ fn gate_word(line: Option<&GateLine>, paused: bool) -> &'static str {
     }
 }
 
+/// UUID by which `rules` know a device: its own, but for an instance of a partitioned card without a rule of its own. That
+/// goes by its card's, which is in the rule with the index that the library has found for it.
+fn known_as(rules: &[Rule], device: &DeviceSnapshot) -> Uuid {
+    let is_index = |rule: &&Rule| rule.selector == selector::INDEX && !limit::is_bare(rule);
+    let by_index = rules.iter().find(|rule| is_index(rule) && Some(rule.index) == device.index);
+    match by_index {
+        Some(rule) if rules.iter().all(|rule| rule.uuid != device.uuid) => rule.uuid,
+        _ => device.uuid,
+    }
+}
+
+/// Whether a device may be an instance of a card that `rules` name by UUID, which its files do not tell: then the library's
+/// own word about its limit counts.
+fn may_be_part(rules: &[Rule], device: &DeviceSnapshot, of: &Snapshot) -> bool {
+    let names_other = |rule: &Rule| {
+        let is_used = of.devices.iter().any(|one| one.uuid == rule.uuid);
+        rule.selector == selector::UUID && !is_used
+    };
+    let is_card = || gpus::index_of(&UuidText(&device.uuid).to_string()).is_some();
+    rules.iter().any(names_other) && rules.iter().all(|rule| rule.uuid != device.uuid) && !is_card()
+}
+
 fn device(device: &DeviceSnapshot, of: &Snapshot) -> DeviceUse {
     let config = of.config.as_ref();
     let lines = || of.processes.iter().flat_map(|process| &process.uses);
@@ -319,12 +343,13 @@ fn device(device: &DeviceSnapshot, of: &Snapshot) -> DeviceUse {
     let line = config.and_then(|config| config.gates.get(device.row));
     // The owner's last rules; a process notes its own later. Rules that make no sense are refused
     // by the library, and its last word stands here.
-    let limit = config.map(|config| {
-        limit::resolve(config.rules(), device.index, &device.uuid, device.total_bytes)
+    let limit = config.filter(|config| !may_be_part(config.rules(), device, of)).map(|config| {
+        let known_as = known_as(config.rules(), device);
+        limit::resolve(config.rules(), device.index, &known_as, device.total_bytes)
     });
     let rules = config.map(Config::compute_rules).unwrap_or_default();
     DeviceUse {
-        share_ppm: share::resolve(rules, device.index, &device.uuid).ok().flatten(),
+        share_ppm: share::resolve(rules, device.index, &known_as(rules, device)).ok().flatten(),
         used_ns: time.used_ns,
         launches: time.launches,
         longest_ns: time.longest_ns,
@@ -341,7 +366,7 @@ fn device(device: &DeviceSnapshot, of: &Snapshot) -> DeviceUse {
         memory_waited_ns: None,
         mode: None,
         reasons: Vec::new(),
-        index: device.index.or_else(|| crate::machine::gpus::index_of(&uuid)),
+        index: device.index.or_else(|| gpus::index_of(&uuid)),
         uuid,
         name: device.name.clone(),
         card_bytes: device.total_bytes,
@@ -372,5 +397,63 @@ fn process(process: &ProcessSnapshot, of: &Snapshot) -> Process {
         starting: process.slot.starting,
         last_reason: process.slot.reason,
         uses: uses.collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use divvy_page::reader::GateEntry;
+
+    use super::*;
+
+    const CARD: Uuid = [0xa; 16];
+    const INSTANCE: Uuid = [0xc; 16];
+
+    /// Limit and cap of a device, with the library's word about the limit, under rules of memory and time.
+    fn shown(uuid: Uuid, rules: &[Rule]) -> (Option<u64>, Option<u32>) {
+        let mut config = Config::default();
+        config.rules[..rules.len()].copy_from_slice(rules);
+        config.rule_count = rules.len() as u32;
+        let of_card = Rule { quantity: divvy_abi::config::quantity::PPM, value: 300_000, ..RULE };
+        config.compute_rules[0] = of_card;
+        config.compute_rule_count = 1;
+        let device = DeviceSnapshot {
+            row: 0,
+            uuid,
+            index: Some(0),
+            name: String::new(),
+            total_bytes: 18 << 30,
+            limit_bytes: Some(7 << 30),
+            totals: Default::default(),
+            time: GateEntry::default(),
+            residence: Default::default(),
+        };
+        let (layout, processes) = (None, Vec::new());
+        let config = Some(config);
+        let snapshot = Snapshot { config, layout, devices: vec![device], processes };
+        let tenant = assemble(Path::new("/t"), &snapshot);
+        (tenant.devices[0].limit_bytes, tenant.devices[0].share_ppm)
+    }
+
+    const RULE: Rule = Rule {
+        selector: selector::INDEX,
+        index: 0,
+        uuid: CARD,
+        quantity: divvy_abi::config::quantity::BYTES,
+        reserved: 0,
+        value: 8 << 30,
+    };
+
+    #[test]
+    fn an_instance_is_shown_with_the_limits_of_its_card() {
+        let of = |selector, uuid| Rule { selector, uuid, ..RULE };
+        let half = Rule { value: 4 << 30, ..of(selector::UUID, INSTANCE) };
+        for uuid in [CARD, INSTANCE] {
+            assert_eq!(shown(uuid, &[RULE]), (Some(8 << 30), Some(300_000)));
+        }
+        assert_eq!(shown(INSTANCE, &[RULE, half]).0, Some(4 << 30));
+        // Which card it is a part of is not in the files: the library has noted what holds.
+        assert_eq!(shown(INSTANCE, &[of(selector::UUID, CARD)]).0, Some(7 << 30));
+        assert_eq!(shown(CARD, &[of(selector::UUID, CARD)]).0, Some(8 << 30));
     }
 }

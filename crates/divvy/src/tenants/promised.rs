@@ -9,7 +9,6 @@
 //! nothing to a sum of limits.
 
 use divvy_abi::config::{Rule, selector};
-use divvy_policy::limit::parse_uuid;
 
 use crate::machine::cards::{Card, Cards};
 use crate::output::sizes;
@@ -47,11 +46,12 @@ impl<'a> Promise<'a> {
     /// Whether it counts on `card`, which is the machine's only one where `is_only`.
     fn counts_on(&self, card: &Card, is_only: bool) -> bool {
         if !self.used.is_empty() {
-            return self.used.contains(&card.uuid.as_str());
+            return self.used.iter().any(|uuid| card.is(uuid));
         }
+        let (index, uuid) = card.in_rules(self.rules);
         let names = |rule: &Rule| match rule.selector {
-            selector::INDEX => card.index == Some(rule.index),
-            selector::UUID => parse_uuid(&card.uuid) == Some(rule.uuid),
+            selector::INDEX => index == Some(rule.index),
+            selector::UUID => uuid == rule.uuid,
             _ => is_only,
         };
         self.rules.iter().any(names)
@@ -67,6 +67,7 @@ pub(crate) fn cards(tenants: &[LedgerTenant]) -> Vec<Card> {
         uuid: device.uuid.clone(),
         name: device.name.clone(),
         total_bytes: device.card_bytes,
+        part_of: None,
     }));
     cards.add(Cards::of_kernel());
     cards.list
@@ -115,7 +116,7 @@ mod tests {
 
     fn card(index: u32, uuid: &str) -> Card {
         let (uuid, name) = (uuid.to_owned(), "H200".to_owned());
-        Card { index: Some(index), uuid, name, total_bytes: 140 << 30 }
+        Card { index: Some(index), uuid, name, total_bytes: 140 << 30, part_of: None }
     }
 
     fn rules(spec: &str) -> Rules {

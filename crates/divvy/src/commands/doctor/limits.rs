@@ -82,6 +82,7 @@ mod tests {
             uuid: "GPU-00000000-0000-0000-0000-000000000001".to_owned(),
             name: name.to_owned(),
             total_bytes: 16 << 30,
+            part_of: None,
         };
         let rules = |value: &str| {
             let mut rules = Rules::new();

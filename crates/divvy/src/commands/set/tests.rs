@@ -52,6 +52,7 @@ fn cards() -> Cards {
         uuid: format!("GPU-{index:08}-0000-0000-0000-000000000000"),
         name: "H200".to_owned(),
         total_bytes: (1 - u64::from(index)) * (140 << 30),
+        part_of: None,
     };
     Cards { list: vec![card(0), card(1)], unknown: None }
 }
