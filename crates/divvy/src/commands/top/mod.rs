@@ -58,8 +58,10 @@ use crate::wire::LimitChange;
 /// and without a cap: its share shows as `-`. Of tenants that oversubscribe it also shows what is on the card and away,
 /// whether the tenant runs, waits or rests, and how fast memory moves.
 ///
-/// On a terminal the columns go by its width, from 60 on; bars are of the whole GPU and have a mark where the cap or the
-/// limit is; MINUTE is the share reached in the last minute.
+/// On a terminal the columns go by its width, from 60 on. TENANT, SHARE and REACHED are always there. Where room is short,
+/// LAUNCHES/S, PROCESSES and QUEUE go first, then PRIORITY, WAITING and THROTTLED, then LIMIT, MINUTE and GATE; ASKED, HELD and
+/// MEMORY go last. Bars are of the whole GPU and have a mark where the cap or the limit is; MINUTE is the share reached in the
+/// last minute.
 ///
 /// Keys: ? lists them. Up and down choose a row, Enter shows its processes, / filters by name, s sorts, p pauses and resumes,
 /// plus and minus change the cap by 5 %, e writes a cap, m a memory limit, w a weight, q ends. Pausing and what is written are

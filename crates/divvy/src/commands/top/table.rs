@@ -14,8 +14,10 @@ use super::theme::{LimitState, Theme};
 use super::{cells, memory};
 use crate::output::{plain, sizes};
 
-/// Characters that a name, a bar and a minute keep on a screen of [`NARROW`] columns, and less.
+/// Characters that a name, a bar and a minute keep on a screen of [`NARROW`] columns; and a tenant's bar on one that has less,
+/// so that what was asked for has room beside it.
 const LEAST: usize = 8;
+const LEAST_BAR: usize = 6;
 const NARROW: usize = 80;
 /// From here on two columns have two blanks between them.
 const WIDE: usize = 100;
@@ -104,7 +106,9 @@ fn gpu_columns(app: &App) -> Vec<Column<Gpu>> {
 /// as columns come.
 fn tenant_columns(app: &App, width: usize) -> Vec<Column<TenantRow>> {
     let more = width.saturating_sub(NARROW);
-    let (bar, long) = (LEAST + more / 16, LEAST + more / 8);
+    // One of a screen's columns is the mark's.
+    let bar = if width + 1 < NARROW { LEAST_BAR } else { LEAST + more / 16 };
+    let long = LEAST + more / 8;
     let many = app.picture.gpus.len() > 1;
     let may_any_leave = app.picture.rows.iter().any(|row| row.memory.is_some());
     let mut columns = vec![
@@ -121,7 +125,7 @@ fn tenant_columns(app: &App, width: usize) -> Vec<Column<TenantRow>> {
             let style = theme.limit_state(LimitState::of_time(row));
             Cell::Right(cells::percent(row.reached_ratio), style)
         }),
-        column("ASKED", 4, Room::Cells, |row, _| right(cells::asked(row))),
+        column("ASKED", 2, Room::Cells, |row, _| right(cells::asked(row))),
         column("MINUTE", 3, Room::Bar(long, 60), |_, _| Cell::History),
         column("MEMORY", 1, Room::Bar(bar, 30), |row, theme| {
             let of_card = |bytes: u64| bytes as f64 / row.card_bytes.max(1) as f64;
