@@ -126,7 +126,8 @@ pub(crate) fn tenants(_args: &TenantsArgs) -> Result<u8> {
 
 fn script(shell: KnownShell, parser: clap::Command) -> Result<String> {
     let mut script = Vec::new();
-    clap_complete::generate(Shell::from(shell), &mut hinting(parser), "divvy", &mut script);
+    let mut parser = hinting(for_people(&parser));
+    clap_complete::generate(Shell::from(shell), &mut parser, "divvy", &mut script);
     let script = String::from_utf8(script).context("a script of another encoding was made")?;
     Ok(match shell {
         KnownShell::Bash => script + BASH,
@@ -140,6 +141,21 @@ fn script(shell: KnownShell, parser: clap::Command) -> Result<String> {
             (named.join("\n") + "\n").replacen(ZSH_END, &format!("{ZSH}{ZSH_END}"), 1)
         }
     })
+}
+
+/// The parser without the commands that are hidden: generators leave out some places of theirs alone.
+fn for_people(parser: &clap::Command) -> clap::Command {
+    let shown = parser.get_subcommands().filter(|command| !command.is_hide_set());
+    // A command cannot lose one of its own, so this is another.
+    let people = clap::Command::new("divvy")
+        .version(env!("CARGO_PKG_VERSION"))
+        .args(parser.get_arguments().cloned())
+        .disable_help_subcommand(parser.is_disable_help_subcommand_set())
+        .subcommands(shown.cloned());
+    match parser.get_about() {
+        Some(about) => people.about(about.clone()),
+        None => people,
+    }
 }
 
 /// The parser with the words that its options take. Options that take no file are not completed with files.
@@ -211,6 +227,7 @@ mod tests {
         for shell in [KnownShell::Bash, KnownShell::Zsh, KnownShell::Fish] {
             let made = script(shell, parser()).unwrap();
             assert!(made.contains("run") && made.contains("memory"), "{shell:?}: {made}");
+            assert!(!made.contains("inner"), "{shell:?} shows a hidden command: {made}");
             assert_eq!(made, script(shell, parser()).unwrap());
         }
     }
