@@ -3,6 +3,7 @@
 //! The simulated GPU is not beside this command here; deliveries that have all parts are tried in the end-to-end tests.
 
 mod asked;
+mod library;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output};
 
 use asked::divvy;
+use library::some_library;
 
 /// A directory of the test's own, gone afterwards.
 struct Scene(PathBuf);
@@ -59,16 +61,6 @@ impl Drop for Ends {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
-}
-
-/// A shared library that any program loads: the C library's own helper.
-fn some_library() -> Vec<u8> {
-    let maps = fs::read_to_string("/proc/self/maps").unwrap();
-    let path = maps.lines().find_map(|line| {
-        let path = line.split_ascii_whitespace().nth(5)?;
-        path.contains("libgcc_s").then(|| path.to_owned())
-    });
-    fs::read(path.expect("libgcc_s is mapped")).unwrap()
 }
 
 /// Paths of all files and links below `folder`.

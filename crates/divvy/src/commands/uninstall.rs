@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
+use crate::commands::upgrade::PrefixArgs;
 use crate::commands::upgrade::record::{Content, PLACE, Record};
 use crate::commands::upgrade::users::{InUse, Users};
 use crate::output::exit_codes::NOT_AS_EXPECTED;
@@ -23,17 +24,8 @@ use crate::output::{json, out, plain};
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Directory that was installed into; by default the one that this command lies in
-    #[arg(value_name = "PREFIX")]
-    prefix: Option<PathBuf>,
-
-    /// Print what would be removed, and remove nothing
-    #[arg(long)]
-    dry_run: bool,
-
-    /// Print what was removed as JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    below: PrefixArgs,
 }
 
 const EXAMPLES: &str = "Examples:
@@ -54,7 +46,7 @@ struct Report {
 }
 
 pub(crate) fn run(args: &Args) -> Result<u8> {
-    let prefix = match &args.prefix {
+    let prefix = match &args.below.prefix {
         Some(prefix) => prefix.clone(),
         None => own().context("the path of this command is not known; name a prefix")?,
     };
@@ -68,13 +60,18 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
         )));
     };
     let report = look(&prefix, &record)?;
-    if !args.dry_run {
+    if !args.below.dry_run {
         remove(&prefix, record, &report)?;
     }
     let done = format!("what was installed below {} was removed", prefix.display());
-    let shown =
-        || if args.json { json::print(&report) } else { out::text(&text(&report, args.dry_run)) };
-    if args.dry_run { shown() } else { out::after(&done, shown) }?;
+    let shown = || {
+        if args.below.json {
+            json::print(&report)
+        } else {
+            out::text(&text(&report, args.below.dry_run))
+        }
+    };
+    if args.below.dry_run { shown() } else { out::after(&done, shown) }?;
     Ok(if report.changed.is_empty() { 0 } else { NOT_AS_EXPECTED })
 }
 

@@ -7,6 +7,9 @@
 //! where a process cannot be looked into. What was written is on a list ([`record`]), by which
 //! [`crate::commands::uninstall`] removes it. Writes nowhere without a prefix. Starts nothing.
 
+#[cfg(test)]
+#[path = "../../tests/library/mod.rs"]
+mod library;
 mod parts;
 pub(crate) mod place;
 pub(crate) mod record;
@@ -49,25 +52,33 @@ const USUAL: &str = "/usr/local";
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Directory to install into: bin/, lib/ and share/ below it; on a terminal you are asked for it
-    #[arg(value_name = "PREFIX")]
-    prefix: Option<PathBuf>,
+    #[command(flatten)]
+    below: PrefixArgs,
 
     /// Remove earlier libraries that no process uses any more; as root, since all must be looked into
-    #[arg(long)]
+    #[arg(long, conflicts_with = "dry_run")]
     clean: bool,
-
-    /// Print what would be written, and write nothing
-    #[arg(long, conflicts_with = "clean")]
-    dry_run: bool,
 
     /// Install the library and its links alone; packages bring the other files themselves
     #[arg(long)]
     only_library: bool,
+}
 
-    /// Print what is installed as JSON
+/// Arguments of the commands that write or remove files below a prefix.
+#[derive(Debug, clap::Args)]
+pub(crate) struct PrefixArgs {
+    /// Directory that bin/, lib/ and share/ lie below; without it `install` asks for it on a terminal, and `uninstall` takes
+    /// the one that this command lies in
+    #[arg(value_name = "PREFIX")]
+    pub(crate) prefix: Option<PathBuf>,
+
+    /// Print what would be written or removed, and change nothing
     #[arg(long)]
-    json: bool,
+    pub(crate) dry_run: bool,
+
+    /// Print what was done as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 const EXAMPLES: &str = "Examples:
@@ -89,7 +100,7 @@ struct Report {
 
 pub(crate) fn run(args: &Args, parser: clap::Command) -> Result<u8> {
     let library = Library::read(&install::library()?)?;
-    let prefix = match &args.prefix {
+    let prefix = match &args.below.prefix {
         Some(prefix) => whole(prefix)?,
         None => whole(Path::new(USUAL))?,
     };
@@ -98,15 +109,15 @@ pub(crate) fn run(args: &Args, parser: clap::Command) -> Result<u8> {
         false => parts(&prefix, parser)?,
     };
     let plan = Plan::make(&prefix, library, parts)?;
-    if args.prefix.is_none() {
+    if args.below.prefix.is_none() {
         ask(&plan)?;
     }
     missing.iter().for_each(|words| out::note(words));
     let written = plan.written();
-    if args.dry_run {
+    if args.below.dry_run {
         let report =
             Report { library: plan.library(), written, earlier: Vec::new(), removed: Vec::new() };
-        return shown(&report, args.json, true).map(|()| 0);
+        return shown(&report, args.below.json, true).map(|()| 0);
     }
     let library = plan.carry_out(!args.only_library)?;
     let mut earlier = earlier(&prefix, &library)?;
@@ -124,7 +135,7 @@ pub(crate) fn run(args: &Args, parser: clap::Command) -> Result<u8> {
     }
     let report = Report { library, written, earlier, removed };
     let done = format!("{} was installed", report.library.display());
-    out::after(&done, || shown(&report, args.json, false))?;
+    out::after(&done, || shown(&report, args.below.json, false))?;
     Ok(0)
 }
 
@@ -321,6 +332,7 @@ mod tests {
     use std::os::unix::fs::MetadataExt;
     use std::process::{Command, Stdio};
 
+    use super::library::some_library;
     use super::*;
 
     /// Installs a library alone.
@@ -382,16 +394,6 @@ mod tests {
             let _ = self.0.kill();
             let _ = self.0.wait();
         }
-    }
-
-    /// A shared library that any program loads: the C library's own helper.
-    fn some_library() -> Vec<u8> {
-        let maps = fs::read_to_string("/proc/self/maps").unwrap();
-        let path = maps.lines().find_map(|line| {
-            let path = line.split_ascii_whitespace().nth(5)?;
-            path.contains("libgcc_s").then(|| path.to_owned())
-        });
-        fs::read(path.expect("libgcc_s is mapped")).unwrap()
     }
 
     #[test]
