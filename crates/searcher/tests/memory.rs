@@ -113,7 +113,7 @@ fn each_rule_that_is_left_out_is_found() {
 }
 
 #[test]
-#[ignore = "half an hour of one processor, by hand"]
+#[ignore = "six minutes of one processor, by hand"]
 fn many_drawn_cases_hold() {
     let (seeds, begun) = (workers::chosen(MANY), std::time::Instant::now());
     let run_of = |seed: u64| {

@@ -116,7 +116,7 @@ impl MemoryJudge {
         // Memory that cannot leave takes room that was given, and is known of a little later.
         let is_known = world.now_ns > world.fixed_ns.max(BEGIN_NS + 1) + 2_000 * MS
             || world.fixed_ns == BEGIN_NS;
-        if full > self.full && world.is_in_charge() && is_known {
+        if full > self.full && world.is_in_charge() && is_known && world.knows_foreign() {
             self.breaks(world, "orders were for more than the card has".to_owned());
         }
         self.full = full;

@@ -108,6 +108,12 @@ impl MemoryWorld {
         self.now_ns >= settled_ns.max(BEGIN_NS + 100 * MS)
     }
 
+    /// Whether the owner has learned of programs that are no tenant's: where none has memory, the first create that finds no room
+    /// tells it.
+    pub fn knows_foreign(&self) -> bool {
+        self.known_foreign_bytes >= self.card.fixed_bytes[1]
+    }
+
     pub(super) fn start(&mut self) {
         for (row, place) in self.places.iter_mut().enumerate() {
             if !place.has_started && self.now_ns >= BEGIN_NS + place.program.start_ms * MS {
