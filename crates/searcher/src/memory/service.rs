@@ -69,7 +69,7 @@ struct Elsewhere {
     is_bare: bool,
 }
 
-/// What the service sees of the process as it looks.
+/// State of the process at a look of the service.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Look {
     /// The owner lets calls go on.
