@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use serde_json::Value;
 
-use crate::harness::{Finished, MIB, Machine, Running, client, finish, until};
+use crate::harness::{Finished, MIB, Machine, Running, Talk, client, finish, until};
 
 /// A machine whose daemon, tenants and log are the test's own.
 fn machine() -> Machine {
@@ -31,18 +31,13 @@ fn of(lines: &[Value], event: &str, field: &str) -> Vec<String> {
 }
 
 /// A `divvy run` whose program holds some memory and waits.
-fn holding(machine: &Machine, name: &str, options: &[&str]) -> Running {
+fn holding(machine: &Machine, name: &str, options: &[&str]) -> Talk {
     let line = [&["run", "-n", name, "--memory", "2GiB"], options, &["--"]].concat();
     let mut command = machine.divvy(&line);
-    // One process, which holds 2 MiB.
+    // One process, until its input ends.
     command.arg(client("hold")).arg("1");
-    let running = Running::start(&mut command);
-    until("the tenant is there", || {
-        let ps = run(machine, &["ps", "--json"]);
-        let seen: Value = serde_json::from_str(&ps.out).expect("JSON");
-        let tenants = seen["tenants"].as_array().expect("tenants");
-        tenants.iter().any(|t| t["name"] == name && t["processes"][0]["pid"].is_u64())
-    });
+    let running = Talk::start(&mut command);
+    running.expect("{\"ready\":1}");
     running
 }
 

@@ -106,9 +106,25 @@ fn a_neighbour_of_captures_that_end_has_its_turn() {
     }
 }
 
+/// The device has room for both, and a bound keeps no tenant from running.
+#[test]
+fn a_bound_keeps_out_no_neighbour_of_a_capture_that_never_ends() {
+    let machine = Divided::with(Machine::new(), &["--capacity", "300MiB"]);
+    let captures = tenant(&machine, "captures", 256, -1);
+    captures.expect("has 256 MiB 0");
+    let mut other = tenant(&machine, "other", 256, 0);
+    assert_eq!(other.line_within(TOLD_WITHIN).as_deref(), Some("has 256 MiB 0"));
+    other.go();
+    assert_eq!(other.line_within(TOLD_WITHIN).as_deref(), Some("right"));
+    for tenant in [captures, other] {
+        tenant.ends_well();
+    }
+}
+
 #[test]
 fn a_neighbour_of_a_capture_that_never_ends_is_told() {
-    let machine = Divided::with(Machine::new(), &["--capacity", "300MiB"]);
+    // Room for two contexts, and for one's blocks.
+    let machine = Divided::with(Machine::new().with("SIMGPU_MEMORY", "1400MiB"), &[]);
     let mut other = tenant(&machine, "other", 256, 0);
     other.expect("has 256 MiB 0");
     finish(&mut machine.divvy(&["freeze", "other", "--timeout", "20"]));
