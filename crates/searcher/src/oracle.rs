@@ -398,7 +398,6 @@ pub(crate) const KNOWN: &[Known] = &[
     always("200 of * under 50 beside a queue", -3.2, "each of the 200 is measured"),
     always("2 of * under 50 beside a queue", -4.0, "the same"),
     always("2 of * under 10 beside a loop", 3.4, "the first turns, until they are known"),
-    always("2 of * under 30 beside a loop", 2.6, "the same"),
     always("? with * under 50 beside *", -2.7, "a launch in flight lies in the next one's measure"),
     // Beside others.
     always("1 ms, then 2 ms of sleep", -0.07, "not found"),

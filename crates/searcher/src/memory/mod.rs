@@ -1,7 +1,7 @@
 //! Tenants' memory under the planner of residence: what is on the card, what is on the host, and who may work.
 //!
 //! Cases are data ([`case`]), drawn from a seed or kept in a file. A run ([`run`]) in a [`world`] has processes that follow orders as the
-//! library does ([`process`], and in it [`service`]) on a card with a link ([`card`]), and an owner that steps as the daemon does ([`owner`]): with the shipped
+//! library does ([`process`], and in it `service.rs`) on a card with a link ([`card`]), and an owner that steps as the daemon does ([`owner`]): with the shipped
 //! planner, promise of host memory and division among processes. What is judged is bytes, turns and waits ([`oracle`]);
 //! a case that fails is made [`smaller`]. A rule can be left out ([`fault`]), to see that it is found.
 //!

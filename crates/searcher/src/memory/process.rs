@@ -2,7 +2,7 @@
 //!
 //! It raises its word before memory exists, looks at its ceiling after that, and takes the raise back where that is too high;
 //! it lowers its word after memory was released. What is asked for is withdrawn in the step in which it is raised. To let go
-//! it closes its door, lets its work end ([`super::service`]) and copies piece by piece.
+//! it closes its door, lets its work end (`service.rs`) and copies piece by piece.
 //!
 //! Promises: a step is what happens between two ticks, and it may be stopped, or die, between any two of them. Does not
 //! know others.

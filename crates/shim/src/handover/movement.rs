@@ -220,7 +220,7 @@ pub(super) fn has_surplus(state: &'static State, aim: &Aim<'_>) -> bool {
 pub(super) fn drop_copies(state: &'static State, aim: &Aim<'_>, deadline_ns: u64) {
     for device in Aim::devices() {
         let keep_bytes = kept_bytes(aim, device);
-        if state.chunks.has_surplus(device, keep_bytes) {
+        if state.chunks.copies_bytes(device) > keep_bytes {
             let _ = context::within(state, device, || {
                 let is_over = || clock::now_ns() >= deadline_ns;
                 state.chunks.drop_copies(device, keep_bytes, is_over);
