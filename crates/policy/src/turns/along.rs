@@ -62,10 +62,6 @@ impl Domain<'_> {
         }
     }
 
-    fn is_member(&self, tenant: &TenantState) -> bool {
-        tenant.seats & self.state.group != 0
-    }
-
     /// Those of the tenant's priority that share a device with it.
     fn peers<'t>(&'t self, tenant: &'t TenantState) -> impl Iterator<Item = &'t TenantState> {
         let is_other = move |t: &&TenantState| !core::ptr::eq(*t, tenant);

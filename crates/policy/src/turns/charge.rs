@@ -51,7 +51,7 @@ impl Domain<'_> {
         };
         for row in 0..self.tenants.len() {
             let Some(tenant) = self.tenants.get(row) else { continue };
-            if tenant.seats & self.state.group == 0 {
+            if !self.is_member(tenant) {
                 continue;
             }
             let due_ns = owed_ns(tenant);

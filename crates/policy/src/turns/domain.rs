@@ -131,9 +131,13 @@ pub(super) struct Domain<'a> {
 }
 
 impl Domain<'_> {
+    /// It takes its turns here.
+    pub(super) fn is_member(&self, tenant: &TenantState) -> bool {
+        tenant.seats & self.state.group != 0
+    }
+
     pub(super) fn members(&self) -> impl Iterator<Item = &TenantState> {
-        let group = self.state.group;
-        self.tenants.iter().filter(move |t| t.seats & group != 0)
+        self.tenants.iter().filter(|t| self.is_member(t))
     }
 
     pub(super) fn members_mut(&mut self) -> impl Iterator<Item = &mut TenantState> {

@@ -205,7 +205,7 @@ impl Domain<'_> {
         let mut must_drain = false;
         for row in 0..self.tenants.len() {
             let Some(tenant) = self.tenants.get(row) else { continue };
-            if tenant.seats & self.state.group == 0 || tenant.picked {
+            if !self.is_member(tenant) || tenant.picked {
                 continue;
             }
             let stays_open = self.stays_open(tenant);
@@ -290,7 +290,7 @@ impl Domain<'_> {
         let mut released = !self.members().any(|t| t.holder);
         for row in 0..self.tenants.len() {
             let Some(tenant) = self.tenants.get(row) else { continue };
-            let in_domain = tenant.seats & self.state.group != 0;
+            let in_domain = self.is_member(tenant);
             let idle_at_ns = tenant.idle_at_ns(tuning, now_ns);
             let kept_until_ns = idle_at_ns.saturating_add(self.patience_ns(tenant));
             if in_domain && tenant.holder && kept_until_ns <= now_ns {
@@ -321,7 +321,7 @@ impl Domain<'_> {
         let (tuning, now_ns) = (self.tuning, self.now_ns);
         for row in 0..self.tenants.len() {
             let Some(tenant) = self.tenants.get(row) else { continue };
-            let in_domain = tenant.seats & self.state.group != 0;
+            let in_domain = self.is_member(tenant);
             if !in_domain || !tenant.open || tenant.holder {
                 continue;
             }

@@ -42,7 +42,7 @@ impl Domain<'_> {
     pub(super) fn change_levels(&mut self) {
         for row in 0..self.tenants.len() {
             let Some(tenant) = self.tenants.get(row) else { continue };
-            let (is_member, level) = (tenant.seats & self.state.group != 0, tenant.priority);
+            let (is_member, level) = (self.is_member(tenant), tenant.priority);
             let before = tenant.place.level_before(level).filter(|_| is_member);
             let Some(before) = before else { continue };
             let lowest = [self.lowest_of(level, row), self.lowest_of(before, row)];
@@ -58,7 +58,7 @@ impl Domain<'_> {
     fn lowest_of(&self, level: i32, row: usize) -> Option<u64> {
         let all = self.tenants.iter().enumerate();
         let is_other = |(at, t): &(usize, &TenantState)| {
-            *at != row && t.seats & self.state.group != 0 && t.place.level() == level
+            *at != row && self.is_member(t) && t.place.level() == level
         };
         let others = all.filter(is_other).map(|(_, t)| t);
         let wanting = others.clone().filter(|t| t.demands(self.tuning, self.now_ns));
@@ -127,7 +127,7 @@ impl Domain<'_> {
     /// The member that goes first among those that are as asked.
     fn first_of(&self, is: impl Fn(&TenantState) -> bool) -> Option<usize> {
         let near_ns = self.round_step_ns() / 2;
-        let fits = |t: &TenantState| t.seats & self.state.group != 0 && is(t);
+        let fits = |t: &TenantState| self.is_member(t) && is(t);
         let fitting = || self.tenants.iter().enumerate().filter(|(_, t)| fits(t));
         let priority = fitting().map(|(_, t)| t.priority).max()?;
         let level = || fitting().filter(|(_, t)| t.priority == priority);

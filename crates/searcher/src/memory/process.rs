@@ -444,7 +444,7 @@ impl MemoryProcess {
         }
     }
 
-    /// Works where calls go in and find their memory, and waits where they do not. Without a context there are none.
+    /// Works while calls go in and find their memory; else it waits. Without a context it makes no call.
     fn work(&mut self, now_ns: u64) {
         if self.service.is_bare() {
             self.waits_from_ns = 0;

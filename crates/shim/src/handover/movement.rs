@@ -205,7 +205,7 @@ pub(super) fn prepare(state: &'static State, aim: &Aim<'_>) -> bool {
 fn kept_bytes(aim: &Aim<'_>, device: CUdevice) -> u64 {
     match aim.of(device).keep_bytes {
         0 => 0,
-        // Both to give them back and to make them anew delays the program's calls: not for little.
+        // To give copies back delays the program's calls, and so does making others: not for little.
         bytes => bytes.saturating_add(KEPT_BEYOND_BYTES),
     }
 }

@@ -162,7 +162,7 @@ impl Chunk {
         matches!(self.place(), Place::Host | Place::Leaving)
     }
 
-    /// Whether it is none any more, and has no copy either; to one caller alone.
+    /// Whether the chunk has ended and its copy is gone. One caller alone is told so.
     pub(super) fn is_spent(&self) -> bool {
         let (spare, nowhere) = (Place::Spare.word(), Place::Nowhere.word());
         self.host.with(|host| {

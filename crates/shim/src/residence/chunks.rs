@@ -255,16 +255,21 @@ impl Chunks {
         chunk: &Chunk,
         may_give: impl Fn(&Chunk) -> bool,
     ) -> Result<HostPiece, CUresult> {
-        let is_alike =
-            |other: &&Chunk| other.device() == chunk.device() && other.bytes() == chunk.bytes();
-        let found =
-            self.rows().filter(is_alike).filter(|other| may_give(other)).find_map(|other| {
-                other.host.with(|host| {
-                    let fits = host.bytes() as u64 == chunk.bytes();
-                    fits.then(|| core::mem::replace(host, HostPiece::NONE))
-                })
+        for (number, other) in (0..).zip(self.rows()) {
+            let is_alike = other.device() == chunk.device() && other.bytes() == chunk.bytes();
+            if !is_alike || !may_give(other) {
+                continue;
+            }
+            let found = other.host.with(|host| {
+                let fits = host.bytes() as u64 == chunk.bytes();
+                fits.then(|| core::mem::replace(host, HostPiece::NONE))
             });
-        found.map_or_else(|| self.new_copy(chunk), Ok)
+            if let Some(copy) = found {
+                self.give_if_spent(number, other);
+                return Ok(copy);
+            }
+        }
+        self.new_copy(chunk)
     }
 
     /// Host memory for a chunk, made and registered.
