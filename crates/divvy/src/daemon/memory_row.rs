@@ -8,7 +8,7 @@ use divvy_abi::config::{FLAG_STAYS, OrderLine, order};
 use divvy_page::{AttachError, ResidenceEntry};
 use divvy_policy::residence::{
     DeviceSpan, Freeze, Holder, HolderOrder, HolderStatus, HostShortage, ORDER_LEASE_NS,
-    PINNED_OUT_NS, ProcessMemory, divide,
+    PINNED_OUT_NS, ProcessCeiling, ProcessMemory, divide,
 };
 
 use super::adopted::Adopted;
@@ -34,7 +34,7 @@ pub(super) struct Row {
     /// Its own row for the device.
     pub(super) row: usize,
     /// The ceilings that stand, by slot.
-    pub(super) ceilings: Vec<(usize, u64)>,
+    pub(super) ceilings: Vec<(usize, ProcessCeiling)>,
     pub(super) line: OrderLine,
     /// The wish that it leave.
     pub(super) wish: FreezeWish,
@@ -44,7 +44,7 @@ pub(super) struct Row {
     /// Its living processes: their slots, what they say, and what they are given.
     pub(super) slots: Vec<usize>,
     pub(super) memory: Vec<ProcessMemory>,
-    pub(super) given: Vec<u64>,
+    pub(super) given: Vec<ProcessCeiling>,
     /// The tenant's other devices.
     pub(super) span: DeviceSpan,
     /// Those processes of which a call waits, and since when.
@@ -128,12 +128,10 @@ impl Row {
             }
             self.slots.push(slot);
             self.managed.push(slot, entry);
-            self.memory.push(ProcessMemory::said(
-                entry.leavable_bytes(),
-                entry.resident_bytes,
-                entry.away_bytes,
-                entry.asked_bytes,
-            ));
+            let there_bytes = entry.leavable_bytes();
+            let ResidenceEntry { resident_bytes, away_bytes, asked_bytes, .. } = entry;
+            let said = ProcessMemory::said(there_bytes, resident_bytes, away_bytes, asked_bytes);
+            self.memory.push(said);
             self.sum = self.sum.with(entry);
         });
         self.waits_elsewhere = false;
@@ -174,7 +172,7 @@ impl Row {
     }
 
     pub(super) fn ceiling_bytes(&self) -> u64 {
-        self.ceilings.iter().map(|(_, bytes)| *bytes).fold(0, u64::saturating_add)
+        self.ceilings.iter().map(|(_, ceiling)| ceiling.bytes).fold(0, u64::saturating_add)
     }
 
     /// Bytes of it that are away, or are to leave by the orders that stand.
@@ -274,6 +272,21 @@ impl Row {
         }
     }
 
+    /// Divides what the tenant may have among its processes, which went by the ceilings that stand while the order did.
+    fn divide(&mut self, allowed_bytes: u64, now_ns: u64) {
+        let is_ordered = now_ns < self.line.lease_ns;
+        let stands = |slot: &usize| self.ceilings.iter().find(|(other, _)| other == slot);
+        self.given.clear();
+        self.given.extend(self.slots.iter().zip(&self.memory).map(|(slot, memory)| {
+            match stands(slot) {
+                _ if !is_ordered => ProcessCeiling::found(memory),
+                Some((_, ceiling)) => *ceiling,
+                None => ProcessCeiling::default(),
+            }
+        }));
+        divide(allowed_bytes, &self.memory, &mut self.given);
+    }
+
     /// Writes what is not as it stands.
     pub(super) fn put(
         &mut self,
@@ -289,19 +302,20 @@ impl Row {
         };
         let owner = &tenant.hand().owner;
         let mut is_news = false;
-        self.given.resize(self.memory.len(), 0);
-        divide(given.allowed_bytes, &self.memory, &mut self.given);
+        self.divide(given.allowed_bytes, now_ns);
         for (slot, _) in self.ceilings.extract_if(.., |(slot, _)| !self.slots.contains(slot)) {
             owner.set_allowed(self.row, slot, 0)?;
         }
-        for (slot, bytes) in self.slots.iter().zip(&self.given) {
-            match self.ceilings.iter_mut().find(|(other, _)| other == slot) {
-                Some((_, stands)) if stands == bytes => continue,
-                Some((_, stands)) => *stands = *bytes,
-                None => self.ceilings.push((*slot, *bytes)),
+        for (slot, ceiling) in self.slots.iter().zip(&self.given) {
+            let stands = self.ceilings.iter_mut().find(|(other, _)| other == slot);
+            let before = stands.map(|(_, stands)| std::mem::replace(stands, *ceiling));
+            if before.is_none() {
+                self.ceilings.push((*slot, *ceiling));
             }
-            owner.set_allowed(self.row, *slot, *bytes)?;
-            is_news = true;
+            if before.is_none_or(|before| before.bytes != ceiling.bytes) {
+                owner.set_allowed(self.row, *slot, ceiling.bytes)?;
+                is_news = true;
+            }
         }
         is_news |= self.managed.put(owner, self.row)?;
         let run = if given.run { order::RUN } else { 0 };

@@ -41,7 +41,7 @@ mod step;
 mod tuning;
 mod view;
 
-pub use self::divide::{ProcessMemory, divide};
+pub use self::divide::{ProcessCeiling, ProcessMemory, divide};
 pub use self::holder::HolderState;
 pub use self::managed::{ManagedCeiling, ManagedUse, divide_managed};
 pub use self::order::{

@@ -5,7 +5,7 @@
 
 use divvy_policy::residence::{
     DeviceRoom, Freeze, Holder, HolderOrder, HolderState, HostClaim, HostPlace, HostPromise,
-    ORDER_LEASE_NS, PINNED_OUT_NS, ProcessMemory, ResidencePlanner, ResidenceState,
+    ORDER_LEASE_NS, PINNED_OUT_NS, ProcessCeiling, ProcessMemory, ResidencePlanner, ResidenceState,
     ResidenceTuning, divide,
 };
 
@@ -55,7 +55,7 @@ pub struct MemoryOwner {
     pinned_out_ns: Vec<u64>,
     sizes: Vec<u64>,
     /// Ceilings that stand, by process.
-    ceilings: Vec<u64>,
+    ceilings: Vec<ProcessCeiling>,
     lively_until_ns: u64,
     /// When the next step is due.
     pub next_ns: u64,
@@ -79,7 +79,7 @@ impl MemoryOwner {
             claims: vec![HostClaim::default(); tenants],
             pinned_out_ns: vec![0; tenants],
             sizes: vec![0; tenants],
-            ceilings: vec![0; processes],
+            ceilings: vec![ProcessCeiling::default(); processes],
             lively_until_ns: 0,
             next_ns: 0,
         }
@@ -162,7 +162,7 @@ impl MemoryOwner {
             returning_bytes: sum(|m| m.returning_bytes),
             stayed: 0,
             copies_due_bytes: 0,
-            ceiling_bytes: ceilings.map(|(_, bytes)| *bytes).sum(),
+            ceiling_bytes: ceilings.map(|(_, ceiling)| ceiling.bytes).sum(),
             wants_since_ns: waits_ns.unwrap_or(if asked_bytes > 0 { now_ns } else { 0 }),
             submitted_ns: own().map(|words| words.work_ns.0).max().unwrap_or(0),
             busy_until_ns: own().map(|words| words.work_ns.1).max().unwrap_or(0),
@@ -230,10 +230,15 @@ impl MemoryOwner {
         let rows =
             rows.filter_map(|(row, words)| Some((row, words.filter(|w| w.tenant == tenant)?)));
         let (rows, memory): (Vec<_>, Vec<_>) = rows.map(|(row, words)| (row, words.memory)).unzip();
-        let mut given = vec![0; rows.len()];
+        let stood = |(row, memory): (&usize, &ProcessMemory)| match now_ns < standing[*row].lease_ns
+        {
+            true => self.ceilings[*row],
+            false => ProcessCeiling::found(memory),
+        };
+        let mut given: Vec<_> = rows.iter().zip(&memory).map(stood).collect();
         divide(order.allowed_bytes, &memory, &mut given);
-        for (row, bytes) in rows.into_iter().zip(given) {
-            self.ceilings[row] = bytes;
+        for (row, ceiling) in rows.into_iter().zip(given) {
+            self.ceilings[row] = ceiling;
             let stands = &mut standing[row];
             let lease_ns =
                 match now_ns + ORDER_LEASE_NS.1 > stands.lease_ns || order.run != stands.run {
@@ -242,7 +247,7 @@ impl MemoryOwner {
                 };
             *stands = StandingOrder {
                 lease_ns,
-                allowed_bytes: bytes,
+                allowed_bytes: ceiling.bytes,
                 run: order.run,
                 locked_out: order.locked_out.is_some(),
                 refused_ns: if refuses { now_ns } else { 0 },
