@@ -5,6 +5,7 @@
 //! all tenants of a device.
 
 use divvy_abi::config::{FLAG_STAYS, OrderLine, order};
+use divvy_abi::usage::Stays;
 use divvy_page::{AttachError, ResidenceEntry};
 use divvy_policy::residence::{
     DeviceSpan, Freeze, Holder, HolderOrder, HolderStatus, HostShortage, ORDER_LEASE_NS,
@@ -129,9 +130,10 @@ impl Row {
             self.slots.push(slot);
             self.managed.push(slot, entry);
             let there_bytes = entry.leavable_bytes();
+            let stays = there_bytes > 0 && entry.stays != Stays::Not;
             let ResidenceEntry { resident_bytes, away_bytes, asked_bytes, .. } = entry;
             let said = ProcessMemory::said(there_bytes, resident_bytes, away_bytes, asked_bytes);
-            self.memory.push(said);
+            self.memory.push(ProcessMemory { stays, ..said });
             self.sum = self.sum.with(entry);
         });
         self.waits_elsewhere = false;

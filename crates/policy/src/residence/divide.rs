@@ -2,7 +2,8 @@
 //!
 //! Promises: the ceilings never exceed the tenant's in sum; what is there is covered before what is about to come, that before
 //! what is away, that before what is asked for, and headroom comes last, in equal parts of those that have any memory, or of
-//! all if none has. Of two processes that cannot both be covered the first is, so that the same ones are from step to step. A ceiling falls at once, and
+//! all if none has. Of two processes that cannot both be covered the first is, so that the same ones are from step to step; but
+//! one that has said that its memory stays is before those that have not, until nobody is short. A ceiling falls at once, and
 //! rises into room that no other process may still fill by one that stood. Does not know tenants.
 
 /// Claims of one process about its memory on the device.
@@ -19,6 +20,8 @@ pub struct ProcessMemory {
     pub away_bytes: u64,
     /// Bytes that it asks for.
     pub asked_bytes: u64,
+    /// It has said that it could not let go: calls or work did not end in time, a stream captures, or there was no room for copies.
+    pub stays: bool,
 }
 
 impl ProcessMemory {
@@ -31,7 +34,14 @@ impl ProcessMemory {
         let coming_bytes = resident_bytes.saturating_sub(there_bytes);
         let returning_bytes = coming_bytes.min(away_bytes);
         let away_bytes = away_bytes.saturating_sub(returning_bytes);
-        Self { resident_bytes, coming_bytes, returning_bytes, away_bytes, asked_bytes }
+        Self {
+            resident_bytes,
+            coming_bytes,
+            returning_bytes,
+            away_bytes,
+            asked_bytes,
+            stays: false,
+        }
     }
 
     fn there_bytes(&self) -> u64 {
@@ -48,6 +58,8 @@ pub struct ProcessCeiling {
     before_bytes: u64,
     /// Bytes that it may have looked at and be making: those that it says, as far as a ceiling allowed them.
     believed_bytes: u64,
+    /// It has said that its memory stays, and the tenant has been short since.
+    has_stayed: bool,
     /// Bytes that it is to have once no other may fill them.
     next_bytes: u64,
 }
@@ -64,16 +76,18 @@ impl ProcessCeiling {
         self.bytes.max(self.believed_bytes).max(memory.there_bytes())
     }
 
-    fn observe(&mut self, memory: &ProcessMemory) {
+    fn observe(&mut self, memory: &ProcessMemory, is_short: bool) {
         let stood_bytes = core::mem::replace(&mut self.before_bytes, self.bytes).max(self.bytes);
         let most_bytes = stood_bytes.max(self.believed_bytes);
         self.believed_bytes = memory.resident_bytes.min(most_bytes);
+        self.has_stayed = is_short && (self.has_stayed || memory.stays);
         self.next_bytes = 0;
     }
 
     /// Parts of what a process has and wants, in the order in which they are covered.
-    const PARTS: [fn(&Self, &ProcessMemory) -> u64; 5] = [
-        |_, p| p.there_bytes(),
+    const PARTS: [fn(&Self, &ProcessMemory) -> u64; 6] = [
+        |c, p| if c.has_stayed { p.there_bytes() } else { 0 },
+        |c, p| if c.has_stayed { 0 } else { p.there_bytes() },
         // Perhaps being made, by a ceiling that stood.
         |c, p| c.believed_bytes.saturating_sub(p.there_bytes()),
         |c, p| p.resident_bytes.saturating_sub(c.believed_bytes.max(p.there_bytes())),
@@ -85,8 +99,9 @@ impl ProcessCeiling {
 /// Divides `allowed_bytes` among processes: `ceilings` are those that stood when these were read, and then those that are to.
 /// Entries missing in `ceilings` get nothing.
 pub fn divide(allowed_bytes: u64, processes: &[ProcessMemory], ceilings: &mut [ProcessCeiling]) {
+    let resident = processes.iter().map(|p| p.resident_bytes).fold(0, u64::saturating_add);
     for (process, ceiling) in processes.iter().zip(ceilings.iter_mut()) {
-        ceiling.observe(process);
+        ceiling.observe(process, resident > allowed_bytes);
     }
     aim(allowed_bytes, processes, ceilings);
     let in_use = processes.iter().zip(ceilings.iter()).map(|(p, c)| c.in_use_bytes(p));
@@ -202,6 +217,20 @@ mod tests {
         assert_eq!(step(100, &[process(10, 0, 0), process(0, 0, 0)], &mut ceilings), [10, 0]);
         let raised = [ProcessMemory::said(10, 80, 0, 0), ProcessMemory::said(0, 40, 0, 0)];
         assert_eq!(step(100, &raised, &mut ceilings), [60, 40]);
+    }
+
+    #[test]
+    fn one_that_cannot_let_go_does_so_last() {
+        let mut ceilings = [ProcessCeiling::default(); 2];
+        let captures =
+            |stays, first| [process(first, 0, 0), ProcessMemory { stays, ..process(60, 0, 0) }];
+        assert_eq!(step(70, &captures(false, 40), &mut ceilings), [40, 30]);
+        assert_eq!(step(70, &captures(true, 40), &mut ceilings), [10, 60]);
+        // It says so no more, since it is no longer told to.
+        assert_eq!(step(70, &captures(false, 40), &mut ceilings), [10, 60]);
+        assert_eq!(step(70, &captures(false, 10), &mut ceilings), [10, 60]);
+        // Nobody was short in between.
+        assert_eq!(step(40, &captures(false, 10), &mut ceilings), [10, 30]);
     }
 
     /// A process as the library is one: it raises its word, looks at its ceiling, and makes what that allows.

@@ -83,8 +83,9 @@ pub struct MemoryProcess {
     draw: u64,
     /// Stopped, lets nothing go, and the kind of its lies.
     pub stopped: bool,
-    /// It lets nothing go.
+    /// It lets nothing go, and whether some of it was to leave meanwhile.
     pub holds: bool,
+    stays: bool,
     /// The kind of its lies.
     pub lie: Option<u64>,
     /// The driver has nothing for it until then.
@@ -128,6 +129,7 @@ impl MemoryProcess {
             draw: seed,
             stopped: false,
             holds: false,
+            stays: false,
             lie: None,
             no_create_until_ns: 0,
             is_told: false,
@@ -232,7 +234,9 @@ impl MemoryProcess {
             };
             let SpokenWords { resident_bytes, asked_bytes } = self.words;
             let there_bytes = resident_bytes - coming_bytes;
-            return ProcessMemory::said(there_bytes, resident_bytes, self.away_bytes, asked_bytes);
+            let said =
+                ProcessMemory::said(there_bytes, resident_bytes, self.away_bytes, asked_bytes);
+            return ProcessMemory { stays: self.stays, ..said };
         };
         let mut any = |most: u64| match self.below(4) {
             0 => 0,
@@ -312,6 +316,7 @@ impl MemoryProcess {
             is_away: self.away_bytes > 0,
             moves: self.raise.is_some(),
         };
+        self.stays = look.is_over && self.holds;
         self.service.step(now_ns, &look);
         if look.is_over {
             self.let_go(now_ns, most_bytes, card, out_bytes);
