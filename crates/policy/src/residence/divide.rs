@@ -229,7 +229,7 @@ mod tests {
         // It says so no more, since it is no longer told to.
         assert_eq!(step(70, &captures(false, 40), &mut ceilings), [10, 60]);
         assert_eq!(step(70, &captures(false, 10), &mut ceilings), [10, 60]);
-        // Nobody was short in between.
+        // The tenant was not short in between.
         assert_eq!(step(40, &captures(false, 10), &mut ceilings), [10, 30]);
     }
 
@@ -312,7 +312,7 @@ mod tests {
                 let made = |m: &Maker| m.there + if m.makes { m.coming } else { 0 };
                 prop_assert!(makers.iter().map(made).sum::<u64>() <= 100);
             }
-            // What fits is had once the others rest.
+            // The rest is had once the others make nothing.
             makers.iter_mut().for_each(|maker| {
                 (maker.there, maker.coming, maker.makes, maker.asked) = (maker.there / 2, 0, false, 0);
             });
