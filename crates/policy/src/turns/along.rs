@@ -37,7 +37,10 @@ impl Domain<'_> {
         }
         let (tuning, now_ns) = (self.tuning, self.now_ns);
         for tenant in self.members_mut() {
-            if tenant.demands(tuning, now_ns) {
+            // A stepper does not sleep while its step ends behind its turn.
+            if tenant.lingering && tenant.steps.is_stepper() {
+                tenant.asleep_since_ns = 0;
+            } else if tenant.demands(tuning, now_ns) {
                 tenant.asleep_since_ns = 0;
                 tenant.last_demand_ns = now_ns;
             } else if tenant.asleep_since_ns == 0 {

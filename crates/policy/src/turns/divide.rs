@@ -27,7 +27,7 @@ impl Domain<'_> {
 
     /// It wants the device, or did a moment ago, or has work in flight behind its closed gate, or its own cap keeps it from
     /// it.
-    fn is_at_work(&self, tenant: &TenantState) -> bool {
+    pub(super) fn is_at_work(&self, tenant: &TenantState) -> bool {
         let is_awake = !tenant.has_slept(self.tuning, self.now_ns) || tenant.lingering;
         is_awake || tenant.cap_opens_ns(self.now_ns) != 0
     }

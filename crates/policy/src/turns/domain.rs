@@ -76,6 +76,8 @@ pub struct DeviceState {
     pub(super) round_ns: u64,
     /// Moving mean of the time a device stood drained before the next gate opened.
     pub(super) bubble_ns: u64,
+    /// Mean turn beside steppers; 0 where there are none.
+    pub(super) step_turn_ns: u64,
     pub(super) overlap_since_ns: u64,
     /// Steps in the running turn.
     pub(super) looks: u32,
@@ -106,8 +108,19 @@ impl DeviceState {
         self.counters
     }
 
-    /// Mean length of a turn: long enough that takeovers cost little.
+    /// Mean length of a turn.
     pub(super) fn quantum_ns(&self, tuning: &Tuning) -> u64 {
+        let full_ns = self.full_quantum_ns(tuning);
+        if self.has_steps() { full_ns.min(self.step_turn_ns) } else { full_ns }
+    }
+
+    /// Whether a stepper is at work, of whose priority none is higher.
+    pub(super) fn has_steps(&self) -> bool {
+        self.step_turn_ns != 0
+    }
+
+    /// The same where nobody makes steps: long enough that takeovers cost little.
+    pub(super) fn full_quantum_ns(&self, tuning: &Tuning) -> u64 {
         let handover_ns = tuning.takeover_ns.saturating_add(self.bubble_ns);
         let long_enough = handover_ns.saturating_mul(1_000_000) / tuning.takeover_cost_ppm.max(1);
         long_enough.clamp(tuning.min_quantum_ns, tuning.max_quantum_ns.max(tuning.min_quantum_ns))
@@ -366,6 +379,8 @@ pub(super) fn gate(
         }
         false => (GateState::Closed, 1, NO_TURN),
     };
+    // A step may end so much later.
+    let turn_end_ns = root.turn_end_ns.saturating_add(tenant.steps.half_ns());
     // A waiting tenant goes on waiting, as a rule.
     let may_wait = root.mode == TurnMode::Drain || !root.looks.is_multiple_of(WAITING_EVERY);
     let waits = !tenant.open && !tenant.lingering && tenant.demands(tuning, now_ns);
@@ -377,8 +392,8 @@ pub(super) fn gate(
         active,
         strangers: 0,
         turn,
-        turn_end_ns: if tenant.holder && is_waited_for { root.turn_end_ns } else { 0 },
-        quantum_ns: root.quantum_ns(tuning) / 1_000_000 * 1_000_000,
+        turn_end_ns: if tenant.holder && is_waited_for { turn_end_ns } else { 0 },
+        quantum_ns: root.full_quantum_ns(tuning) / 1_000_000 * 1_000_000,
         horizon_ns,
         t_open_ns,
         watch: if root.light_step { goes_first(tenant, highest) } else { !is_known },

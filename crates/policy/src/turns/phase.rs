@@ -34,6 +34,7 @@ impl Domain<'_> {
     /// One step: charges, changes the phase, and returns the time of the next step.
     pub(super) fn drive(&mut self) -> u64 {
         self.divide();
+        self.divide_cycle();
         self.charge();
         self.change_levels();
         self.settle_lingering();
@@ -81,7 +82,7 @@ impl Domain<'_> {
         for tenant in self.members_mut() {
             let over = now_ns.saturating_sub(tenant.closed_ns) > LINGER_NS;
             let at_work = tenant.busy(now_ns) || tenant.may_be_launching(tuning, now_ns);
-            tenant.lingering &= at_work && !over;
+            tenant.lingering &= at_work && !over && !tenant.has_ended_step();
         }
     }
 
@@ -146,7 +147,7 @@ impl Domain<'_> {
         if !self.members().any(|t| self.contends(t)) {
             return;
         }
-        if self.now_ns >= self.turn_end_ns() {
+        if self.is_over() {
             self.hand_over(Handover::All);
         } else if self.left_behind() {
             self.count_preemption();
@@ -230,6 +231,8 @@ impl Domain<'_> {
         let now_ns = self.now_ns;
         let carries_on = fill && self.members().any(|t| t.picked && t.holder);
         let owed_ns = self.turn_ns(first);
+        // A tenant that goes on in the midst of a step makes another one.
+        let (more_ns, from_ns) = (2 * self.half_step_ns(), self.step_end_ns());
         let mut handovers = 0_u64;
         for tenant in self.members_mut().filter(|t| t.picked) {
             handovers = handovers.saturating_add(u64::from(!tenant.holder));
@@ -244,8 +247,10 @@ impl Domain<'_> {
         // of the latency class waits, count from there.
         if !carries_on {
             self.state.since_ns = now_ns;
-            let takeover_ns = if handovers > 0 { self.tuning.takeover_ns } else { 0 };
-            self.state.turn_end_ns = now_ns.saturating_add(takeover_ns).saturating_add(owed_ns);
+            self.state.turn_end_ns = match handovers {
+                0 => from_ns.saturating_add(owed_ns.max(more_ns)),
+                _ => now_ns.saturating_add(self.tuning.takeover_ns).saturating_add(owed_ns),
+            };
         }
     }
 
@@ -384,7 +389,7 @@ impl Domain<'_> {
     /// the holder has had the device for long enough to be worth a hand-over.
     fn left_behind(&self) -> bool {
         let step_ns = self.round_step_ns();
-        let held_long_enough = |h: &TenantState| self.lasted(h.opened_ns, self.tuning.min_hold_ns);
+        let held_long_enough = |h: &TenantState| self.lasted(h.opened_ns, self.min_hold_ns());
         self.members().filter(|t| self.contends(t)).any(|waiting| {
             self.members().any(|h| {
                 h.holder

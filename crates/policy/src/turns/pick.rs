@@ -17,7 +17,9 @@ const NEAR_NS: u64 = 100_000;
 impl Domain<'_> {
     /// Virtual time each tenant advances by in one round.
     pub(super) fn round_step_ns(&self) -> u64 {
-        self.step_of(self.demanders())
+        self.step_of(
+            self.members().filter(|t| t.demands(self.tuning, self.now_ns) || self.comes_soon(t)),
+        )
     }
 
     /// Virtual time that each of these would advance by in a round of theirs.
@@ -95,7 +97,7 @@ impl Domain<'_> {
     /// Marks who is expected to have the next turn, and says when.
     pub(super) fn expect_next(&mut self) {
         let next = match self.state.mode {
-            TurnMode::Held => self.first_of(|t| self.contends(t)),
+            TurnMode::Held => self.first_of(|t| self.awaits(t)),
             TurnMode::Drain => return self.expect_drained(),
             _ => None,
         };
@@ -131,28 +133,39 @@ impl Domain<'_> {
         let fitting = || self.tenants.iter().enumerate().filter(|(_, t)| fits(t));
         let priority = fitting().map(|(_, t)| t.priority).max()?;
         let level = || fitting().filter(|(_, t)| t.priority == priority);
-        let lowest_ns = level().map(|(_, t)| t.place.virtual_ns).min()?;
-        let near = level().filter(|(_, t)| t.place.virtual_ns <= lowest_ns.saturating_add(near_ns));
+        let lowest_ns = level().map(|(_, t)| t.virtual_at_end_ns(self.now_ns)).min()?;
+        let is_near =
+            |t: &TenantState| t.virtual_at_end_ns(self.now_ns) <= lowest_ns.saturating_add(near_ns);
+        let near = level().filter(|(_, t)| is_near(t));
         // The holder's turn ends only after this choice: it has been served last.
         near.min_by_key(|(_, t)| if t.holder { self.now_ns } else { t.served_ns })
             .map(|(row, _)| row)
     }
 
-    /// Length of the turn that `row` begins now; moves the round on when it is complete.
+    /// Length of the turn that `row` begins now; moves the round on when it is complete, or to
+    /// where steps have brought it.
     pub(super) fn turn_ns(&mut self, row: usize) -> u64 {
         let step_ns = self.round_step_ns();
         let Some(tenant) = self.tenants.get(row) else { return self.tuning.min_turn_ns };
-        let (virtual_ns, weight) = (tenant.place.virtual_ns, tenant.weight);
-        let round_ns = self.state.round_ns;
-        if virtual_ns.saturating_add(step_ns / 4) >= round_ns {
-            let next_ns = round_ns.saturating_add(step_ns);
-            let near = next_ns > virtual_ns.saturating_add(step_ns / 4);
-            self.state.round_ns = if near { next_ns } else { virtual_ns.saturating_add(step_ns) };
-        }
+        let (virtual_ns, weight) = (tenant.virtual_at_end_ns(self.now_ns), tenant.weight);
+        self.state.round_ns = match self.state.has_steps() {
+            true => self.round_of_steps_ns(tenant, step_ns),
+            false => next_round_ns(self.state.round_ns, virtual_ns, step_ns),
+        };
         let full_ns = step_ns.saturating_mul(weight) / VIRTUAL_SCALE;
         let owed_ns = self.state.round_ns.saturating_sub(virtual_ns).saturating_mul(weight);
         let owed_ns = (owed_ns / VIRTUAL_SCALE).clamp(full_ns / 2, full_ns.saturating_mul(2));
         let longest_ns = self.tuning.max_quantum_ns.max(self.tuning.min_turn_ns);
         owed_ns.clamp(self.tuning.min_turn_ns.min(longest_ns), longest_ns)
     }
+}
+
+/// The round that a turn from `virtual_ns` on belongs to: the next one where the last is complete.
+fn next_round_ns(round_ns: u64, virtual_ns: u64, step_ns: u64) -> u64 {
+    let from_ns = virtual_ns.saturating_add(step_ns / 4);
+    if from_ns < round_ns {
+        return round_ns;
+    }
+    let next_ns = round_ns.saturating_add(step_ns);
+    if next_ns > from_ns { next_ns } else { virtual_ns.saturating_add(step_ns) }
 }

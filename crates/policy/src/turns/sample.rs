@@ -22,8 +22,12 @@ pub struct Sample {
     pub used_ns: u64,
     /// Submissions so far.
     pub launches: u64,
+    /// Time that threads have waited for turns so far.
+    pub waited_ns: u64,
     /// A thread sleeps until work in flight has ended.
     pub sleeps: bool,
+    /// How many do.
+    pub sleepers: u64,
     /// Processes that have work in flight or sleep until it has ended: the driver gives each its part of the device.
     pub contexts: u32,
     /// Closed by its own cap until then; 0 when not.

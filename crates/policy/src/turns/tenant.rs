@@ -13,6 +13,7 @@ use super::parts::Asked;
 use super::pauses::Pauses;
 use super::place::Place;
 use super::sample::Sample;
+use super::steps::{Look, Steps};
 use super::tuning::Tuning;
 
 /// Virtual time of one nanosecond held by a tenant that is due a millionth of a device (`parts`); a larger due divides it.
@@ -57,8 +58,12 @@ pub struct TenantState {
     /// The same as it was written down.
     said_launch_ns: u64,
     launches: u64,
+    /// Time that its threads have waited for turns, on the device where they have most.
+    waited_ns: u64,
     /// A thread sleeps until work in flight has ended.
     sleeps: bool,
+    /// How many do.
+    sleepers: u64,
     /// Processes that have work in flight, on the device where most have; one at least.
     pub(super) contexts: u64,
     /// Until when that says that some is: it may sleep for a host function, or be stopped.
@@ -108,6 +113,7 @@ pub struct TenantState {
     pub(super) drain_ns: u64,
     pub(super) window_used_ns: u64,
     pub(super) in_use: InUse,
+    pub(super) steps: Steps,
     /// Progress under turns, and in the trial of everybody open that followed.
     pub(super) gated_ppm: u64,
     pub(super) tried_ppm: u64,
@@ -152,6 +158,8 @@ impl TenantState {
             seen.closed_until_ns = seen.closed_until_ns.max(sample.closed_until_ns);
             seen.launches = seen.launches.wrapping_add(sample.launches);
             seen.sleeps |= sample.sleeps;
+            seen.sleepers = seen.sleepers.max(sample.sleepers);
+            seen.waited_ns = seen.waited_ns.max(sample.waited_ns);
             seen.contexts = seen.contexts.max(sample.contexts.into());
             seen.longest_ns = seen.longest_ns.max(sample.longest_ns);
             used_ns = used_ns.wrapping_add(sample.used_ns);
@@ -178,7 +186,9 @@ impl TenantState {
         }
         self.pauses.look(tuning, now_ns, launched || seen.wants);
         self.drained &= !launched && !seen.sleeps;
-        self.drained |= self.sleeps && !seen.sleeps && seen.busy_until_ns <= now_ns;
+        // A stepper that wakes has nothing in flight, whatever it was charged.
+        let has_ended = seen.busy_until_ns <= now_ns || self.steps.is_stepper();
+        self.drained |= self.sleeps && !seen.sleeps && has_ended;
         // A launch whose time was not written down was since the last look.
         self.last_launch_ns = match launched {
             true => now_ns,
@@ -196,6 +206,7 @@ impl TenantState {
         };
         self.has_worked = self.is_busy || launched;
         self.is_busy = self.busy(now_ns);
+        self.look_at_steps(now_ns, launched, &seen);
         self.longest_ns = seen.longest_ns;
         self.closed_until_ns = seen.closed_until_ns;
         self.priority = priority;
@@ -213,6 +224,47 @@ impl TenantState {
         let cap_ppm = (1..1_000_000).contains(&share_ppm).then_some(share_ppm);
         self.asked = Asked { weight, cap_ppm };
         self.in_use.look(self.asked.yields(), self.held_ns, self.used_ns);
+    }
+
+    fn look_at_steps(&mut self, now_ns: u64, launched: bool, seen: &Self) {
+        let look = Look {
+            now_ns,
+            opened_ns: self.opened_ns,
+            launches: self.launches,
+            launched,
+            has_launched: self.has_launched(),
+            launch_ns: self.said_launch_ns,
+            waited_ns: seen.waited_ns,
+            has_cap: self.asked.cap_ppm.is_some(),
+            longest_ns: seen.longest_ns,
+            wants: seen.wants,
+            busy_until_ns: self.busy_until_ns,
+            sleeps: self.sleeps,
+            sleepers: seen.sleepers,
+            is_busy: self.is_busy && !self.drained,
+            drained: self.drained,
+        };
+        self.steps.look(&look);
+    }
+
+    /// Its step has ended, so that the next turn need not wait for it.
+    pub(super) fn has_ended_step(&self) -> bool {
+        self.drained && self.steps.is_stepper()
+    }
+
+    /// When it launched last, as it says.
+    pub(super) fn said_launch_ns(&self) -> u64 {
+        self.said_launch_ns
+    }
+
+    /// A thread sleeps until what is in flight has ended.
+    pub(super) fn sleeps(&self) -> bool {
+        self.sleeps
+    }
+
+    /// Nothing is in flight, or a thread sleeps until what is has ended.
+    pub(super) fn waits_for_end(&self) -> bool {
+        self.sleeps || self.drained
     }
 
     /// It uses no device any more. It is known when it comes back: what it owes the others it still owes,
@@ -323,6 +375,7 @@ impl TenantState {
         if !self.open {
             self.open = true;
             self.opened_ns = now_ns;
+            self.steps.opened();
             // Launches that were let go and still run are in its own turn.
             self.let_go_ns = 0;
         }
@@ -344,6 +397,7 @@ impl TenantState {
         if !self.holder {
             self.holder = true;
             self.opened_ns = now_ns;
+            self.steps.opened();
             self.overlap_since_ns = 0;
         }
     }
@@ -375,7 +429,7 @@ impl TenantState {
 
     /// Whether it comes back from a pause with work for long, as it did of late.
     pub(super) fn works_long(&self) -> bool {
-        self.pauses.works_long()
+        self.pauses.works_long() || self.steps.is_stepper()
     }
 
     /// Whether to look soon if a thread of it still sleeps: when it wakes, that is its end.

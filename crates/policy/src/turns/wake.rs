@@ -61,7 +61,7 @@ impl Domain<'_> {
     fn held_wake_ns(&self) -> u64 {
         let tuning = self.tuning;
         let now_ns = self.now_ns;
-        let contended = self.members().any(|t| self.contends(t));
+        let contended = self.members().any(|t| self.awaits(t));
         // A look would change nothing if all others wait already, none pauses, and no cap ends work before its turn.
         // A tenant that works little is behind, and has its turn sooner for a look.
         let has_turns_alone = |t: &TenantState| t.steady() && t.asked.cap_ppm.is_none();
@@ -86,7 +86,7 @@ impl Domain<'_> {
         }
         let looks = self.members().filter_map(|t| t.pauses.look_ns(tuning));
         let wake_ns = looks.filter(|ns| *ns > now_ns).fold(wake_ns, u64::min);
-        if contended { wake_ns.min(self.turn_end_ns()) } else { wake_ns }
+        if contended { wake_ns.min(self.over_look_ns()).min(self.first_step_ns()) } else { wake_ns }
     }
 
     /// When to look whether work that should end at `end_ns` has: what is late by much is so for long.
@@ -107,11 +107,14 @@ impl Domain<'_> {
 
     fn drain_wake_ns(&self) -> u64 {
         let since_ns = self.state.since_ns;
-        let last_ns = self.members().filter(|t| t.lingering).map(|t| t.busy_until_ns).max();
+        let last_ns = self.members().filter(|t| t.lingering).map(TenantState::end_look_ns).max();
         let drained_ns = last_ns.unwrap_or(self.now_ns);
         let drained_ns = drained_ns.max(self.now_ns.saturating_add(self.tuning.overdue_poll_ns));
         // Looked at in between too: a synchronisation may have proved it drained.
-        let polled_ns = self.now_ns.saturating_add(self.tuning.gappy_poll_ns);
+        let is_step = self.members().filter(|t| t.lingering).all(|t| t.steps.is_stepper());
+        let poll_ns =
+            if is_step { self.tuning.drain_timeout_ns } else { self.tuning.gappy_poll_ns };
+        let polled_ns = self.now_ns.saturating_add(poll_ns);
         let timeout_ns = since_ns.saturating_add(self.tuning.drain_timeout_ns);
         drained_ns.min(polled_ns).min(timeout_ns)
     }
