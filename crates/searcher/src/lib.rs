@@ -33,6 +33,7 @@ pub mod rows;
 pub mod sched;
 pub mod shrink;
 pub mod site;
+pub mod steps;
 pub mod trace;
 pub mod verdict;
 pub mod world;

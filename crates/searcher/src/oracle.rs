@@ -156,6 +156,46 @@ pub fn stretch_ns(tenants: usize, units_ns: u64) -> u64 {
     2 * tenants as u64 * Tuning::default().max_quantum_ns + units_ns
 }
 
+/// Part of a device that hand-overs between steps may cost, and time that one takes with the bubble
+/// before it.
+const STEPS_LOST: f64 = 0.025;
+const STEPS_HANDOVER_NS: u64 = 200_000;
+
+/// Length of a cycle of so many tenants: whole mean steps of each, one or as many as their
+/// hand-overs are worth, of which the host's gaps pay a part.
+pub fn cycle_ns(tenants: usize, mean_ns: u64, gaps_ns: u64) -> u64 {
+    let tenants = tenants as u64;
+    let lost_ns = (tenants * STEPS_HANDOVER_NS).saturating_sub(gaps_ns);
+    let worth_ns = (lost_ns as f64 / STEPS_LOST) as u64;
+    tenants * mean_ns * (worth_ns / tenants / mean_ns.max(1)).max(1)
+}
+
+/// The longest of a hundred steps of `own_ns`, of who has `part` percent, and a tenth: a cycle
+/// where all are alike. Else there are two of its turns in what its part permits, and the longest
+/// that others do not interrupt.
+pub fn step_ns(cycle_ns: u64, own_ns: u64, part: f64, others_ns: Option<u64>) -> u64 {
+    let due_ns = ((own_ns as f64 * 100.0 / part) as u64).max(cycle_ns);
+    others_ns.map_or(due_ns, |others_ns| 2 * due_ns + others_ns) * 11 / 10
+}
+
+/// Sum of what tenants get done that make steps, each in percent of what it does alone: 97, and
+/// what the simulated card's hand-overs take of a cycle beyond those of an H200, which the cycle is
+/// made for.
+pub fn steps_in_sum(tenants: usize, cycle_ns: u64) -> Within {
+    let handover_ns = CardModel::default().switch_dry_ns;
+    Within::either(3.0 + part(tenants as u64 * handover_ns, cycle_ns)).or_more()
+}
+
+/// Of drawn cases of steps one in so many may miss a bound. Known: of six and more whose steps
+/// differ by ten times, or with an eager training among them; not found why.
+pub const STEPS_ONE_IN: usize = 6;
+
+/// Part of who makes steps beside others: a point, and half of the part of its time that is the
+/// host's between two steps, which falls into its own turns or into others'.
+pub fn steps_part(gap_ns: u64, step_ns: u64) -> Within {
+    Within::either(TOGETHER + part(gap_ns, step_ns) / 2.0)
+}
+
 /// Least of a tenant beside work that does not end: half of the rest of a turn and a time-out, which the other's work takes
 /// in slices.
 pub fn least_beside_long() -> f64 {
