@@ -105,7 +105,9 @@ pub(super) struct Steps {
 impl Steps {
     /// Whether it is a stepper, at work for half of the time and more.
     pub(super) fn is_stepper(&self) -> bool {
-        let is_short = (1..=MOST_NS).contains(&self.step_ns) && self.gap_ns <= self.step_ns;
+        // The take-over is in the first step.
+        let pause_ns = self.gap_ns.saturating_add(TAKEOVER_NS);
+        let is_short = self.step_ns <= MOST_NS && pause_ns <= self.step_ns;
         self.is_free && self.may_be_one() && is_short
     }
 
@@ -147,7 +149,7 @@ impl Steps {
         if look.launched && self.ended_ns != 0 {
             let waited_ns = look.waited_ns.saturating_sub(self.waited_ns);
             let back_ns = look.launch_ns.saturating_sub(waited_ns);
-            self.gap_ns = mean(self.gap_ns, back_ns.saturating_sub(self.ended_ns));
+            self.gap_ns = of_so_far(self.gap_ns, back_ns.saturating_sub(self.ended_ns));
         }
         self.look_at_first(look);
         let has_ended = drained && !is_busy;
@@ -222,7 +224,8 @@ impl TenantState {
 
     /// When to look at the first step of its turn, if its length is worth knowing.
     fn step_look_ns(&self, now_ns: u64, poll_ns: u64) -> Option<u64> {
-        if !self.steps.may_be_one() {
+        let is_short = self.steps.step_ns == 0 || self.steps.gap_ns <= self.steps.step_ns;
+        if !(self.steps.is_free && self.steps.may_be_one() && is_short) {
             return None;
         }
         let part_ns = now_ns.saturating_sub(self.opened_ns) / 4;
