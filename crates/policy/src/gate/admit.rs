@@ -38,7 +38,9 @@ impl Lane {
     #[inline]
     pub fn take(&self, costs: &Costs, key: u64, stripe: usize) -> Paid {
         match costs.firm(key) {
-            Some(cost_ns) if !self.is_watched() => self.credit.spend(stripe, signed(cost_ns)),
+            Some(cost_ns) if !self.is_watched() && !self.doubt.is_high() => {
+                self.credit.spend(stripe, signed(cost_ns))
+            }
             _ => Paid::Not,
         }
     }
@@ -138,6 +140,8 @@ impl Lane {
             break (now_ns, line, next, room_ns, submitted_ns, is_let_go);
         };
         costs.hunted();
+        self.look(world, &line, now_ns);
+        let is_high = self.doubt.is_high();
         self.drawn_key.store(key, Relaxed);
         let is_unknown = next == Length::Unknown;
         let (charged_ns, longer_ns) = self.charged_at_first(next, now_ns);
@@ -157,15 +161,18 @@ impl Lane {
         let known_ns = costs.firm(key);
         // Beside strangers a known length stands, and an event behind a kernel may be a slice later.
         let long_ns = if line.strangers == 0 { LONG_NS } else { u64::MAX };
-        let is_mixed = self.is_mixed(world.stream());
+        let is_mixed = self.is_mixed(world.stream(), now_ns);
         let due_ns = if is_mixed {
+            if is_high {
+                self.window.hurry(submitted_ns);
+            }
             self.open_window(world, &line, charged_ns);
             self.window.due_in_ns(submitted_ns)
         } else {
             if known_ns.is_none_or(|ns| ns >= long_ns) {
                 self.sample.set_apart(charged_ns);
             }
-            self.sample.due_in_ns(submitted_ns)
+            if is_high { 0 } else { self.sample.due_in_ns(submitted_ns) }
         };
         // Launches that are let go are asked for one by one.
         let room_ns = if is_let_go { 0 } else { room_ns.min(due_ns) };
@@ -213,7 +220,7 @@ impl Lane {
             Paid::Next => {}
         }
         self.settle(world, costs, &line);
-        self.is_mixed(world.stream());
+        self.is_mixed(world.stream(), world.now_ns());
         self.coming_ns.fetch_add(charged_ns, Relaxed);
         Some(Ticket {
             key,

@@ -43,55 +43,11 @@ const QUEUE_PART: u64 = 8;
 const NEAR_NS: u64 = 50_000;
 const NEAR_GRAPH_NS: u64 = 200_000;
 
-/// Word of no stream.
-const NO_STREAM: u64 = 0;
-/// Launches on one stream after which the others are forgotten.
-const MIXED_FOR: u32 = 1_024;
-
 impl Lane {
     /// True while launches of several streams are being measured.
     #[inline(always)]
     pub(super) fn is_watched(&self) -> bool {
         self.window.is_watched() && !self.has_one_stream()
-    }
-
-    /// True if launches came on several streams of late, or on one from several threads at once. Notes that one on
-    /// `stream` is to come.
-    #[inline(never)]
-    pub(super) fn is_mixed(&self, stream: u64) -> bool {
-        let before = self.stream.swap(stream, Relaxed);
-        let is_apart = before != stream && before != NO_STREAM;
-        let apart = self.streams_apart.load(Relaxed);
-        if is_apart || apart != 0 {
-            let left = if is_apart { MIXED_FOR } else { apart - 1 };
-            self.streams_apart.store(left, Relaxed);
-        }
-        if is_apart || self.coming_ns.load(Relaxed) != 0 {
-            self.mix();
-            return true;
-        }
-        // Two threads that count at once may count as one.
-        let left = self.streams_mixed.load(Relaxed).saturating_sub(1);
-        if self.streams_mixed.swap(left, Relaxed) == 1 {
-            let submitted_ns = self.submitted_ns();
-            self.window.restart(submitted_ns);
-            self.sample.restart(submitted_ns);
-        }
-        left != 0
-    }
-
-    /// True if marks are to stand behind all streams' work: behind that of one stream the stream's own are as good, and
-    /// the time that they add is known better.
-    pub(super) fn has_streams_apart(&self) -> bool {
-        self.streams_apart.load(Relaxed) != 0
-    }
-
-    /// Notes that launches came on several streams, or from several threads at once: another's may lie between the two
-    /// events of a probe.
-    pub(super) fn mix(&self) {
-        if self.streams_mixed.swap(MIXED_FOR, Relaxed) == 0 {
-            self.window.restart(self.submitted_ns());
-        }
     }
 
     /// Opens a window where one is due and no one else shares the device: with the launch in whose charge that lies, so

@@ -8,6 +8,8 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
+use divvy_abi::config::GateLine;
+
 use super::credit::signed;
 use super::lane::Lane;
 use super::rivals::in_turns;
@@ -21,16 +23,11 @@ const LATE_NS: u64 = 100_000;
 const WAKE_LATE_NS: u64 = 10_000;
 /// Least excess that starts a hunt: a host that is held up adds less to a wait, most times.
 const HUNT_FROM_NS: u64 = 500_000;
+/// Launches that are measured one by one once work was charged too little.
+const HUNT: u32 = 512;
 /// Upper bound of a wait's charge beyond the expected time: a longer wait may be a process that was stopped. Kernels of
 /// such lengths are measured from then on.
 const MOST_NS: u64 = 200_000_000;
-
-/// Launches that are measured one by one once work was charged too little.
-const HUNT: u32 = 512;
-/// Length of a hunt where something else may have taken long, and the least time between two of them: a program may
-/// wait for long copies for good.
-const HUNT_BROKEN: u32 = 2_048;
-const BROKEN_NS: u64 = 1_000_000_000;
 
 /// Progress of a lane's work at the beginning of a synchronisation.
 #[derive(Clone, Copy, Debug)]
@@ -79,7 +76,12 @@ impl Lane {
         self.done_ns.store(done_ns, Relaxed);
         self.breaks_done.store(begun.breaks, Relaxed);
         self.unknown.store(0, Relaxed);
-        let left_ns = self.submitted_ns().saturating_sub(done_ns);
+        let submitted_ns = self.submitted_ns();
+        let left_ns = submitted_ns.saturating_sub(done_ns);
+        if left_ns == 0 {
+            self.forget_streams();
+        }
+        self.doubt.look(now_ns, submitted_ns, 0);
         let until_ns = now_ns.saturating_add(left_ns);
         self.busy_until_ns.store(until_ns, Relaxed);
         until_ns
@@ -96,7 +98,8 @@ impl Lane {
         begun: &Begun,
         returned_ns: u64,
     ) {
-        let blocked_ns = returned_ns.saturating_sub(begun.at_ns);
+        let certain_ns = self.certain_until_ns.fetch_max(returned_ns, Relaxed);
+        let blocked_ns = returned_ns.saturating_sub(begun.at_ns.max(certain_ns));
         let line = world.line();
         let since_ns = self.unsettled_since_ns(self.submitted_ns(), returned_ns);
         let put_right_ns = self.settle(world, costs, &line);
@@ -108,11 +111,13 @@ impl Lane {
         };
         let is_others =
             line.epoch != self.epoch.load(Relaxed) || !self.is_quiet_since(world, &line, quiet_ns);
-        // Work that another thread is about to settle is not charged twice, nor is work measured by windows (`among`).
-        if is_others || self.ring.pending() != 0 || !self.has_one_stream() {
+        // Work that another thread is about to settle is not charged twice.
+        if is_others || self.ring.pending() != 0 {
             return;
         }
-        let charged_ns = signed(begun.submitted_ns.saturating_sub(begun.done_ns));
+        // Other threads' work may have run meanwhile: all that was submitted by now counts as charged for the wait.
+        let submitted_ns = self.submitted_ns();
+        let charged_ns = signed(submitted_ns.saturating_sub(begun.done_ns));
         let charged_ns = charged_ns.saturating_add(put_right_ns);
         let charged_ns = u64::try_from(charged_ns).unwrap_or(0);
         let is_first = now_ns.saturating_sub(blocked_ns)
@@ -128,18 +133,49 @@ impl Lane {
         if more_ns <= LATE_NS || !is_unseen {
             return;
         }
-        // A copy, a wait or a host function since the last synchronisation may be the cause of the long wait; or a
-        // kernel behind it that was short when it was measured, and would count as short until it is measured again.
+        // A copy, a wait or a host function since the last synchronisation may be the cause of the long wait, or a stop of
+        // the process amid several threads' launches; or a kernel that was short when it was measured: what is not certain
+        // is measured from here on.
         let is_broken = self.breaks.load(Relaxed) != self.breaks_done.load(Relaxed);
-        if !is_broken {
-            self.charge(world, &line, since_ns, signed(more_ns));
-        } else if now_ns.saturating_sub(self.hunted_ns.load(Relaxed)) >= BROKEN_NS {
-            self.hunted_ns.store(now_ns, Relaxed);
-        } else {
+        if is_broken || self.has_threads() {
+            self.doubt.look(now_ns, submitted_ns, more_ns);
             return;
         }
+        self.charge(world, &line, since_ns, signed(more_ns));
         if more_ns >= HUNT_FROM_NS {
-            costs.hunt(if is_broken { HUNT_BROKEN } else { HUNT });
+            costs.hunt(HUNT);
         }
+        self.window.put_right(submitted_ns);
+    }
+
+    /// True if so much time since the last look is not charged that a wait is worth one as it begins.
+    #[inline(always)]
+    pub(super) fn is_unseen(&self, begun: &Begun) -> bool {
+        self.doubt.unseen_ns(begun.at_ns, begun.submitted_ns) != 0
+    }
+
+    /// Looks as a wait begins.
+    pub(super) fn look_at_begin<W: World>(&self, world: &W, begun: &Begun) {
+        self.look(world, &world.line(), begun.at_ns);
+    }
+
+    /// Notes the end of a wait, which is not to be doubted.
+    pub(super) fn end_look(&self, now_ns: u64) {
+        self.doubt.look(now_ns, self.submitted_ns(), 0);
+    }
+
+    /// Looks at the time since the last look, as a wait begins or a launch asks: all of it beyond the charges may be
+    /// work that nothing has shown.
+    pub(super) fn look<W: World>(&self, world: &W, line: &GateLine, now_ns: u64) {
+        let submitted_ns = self.submitted_ns();
+        let unseen_ns = self.doubt.unseen_ns(now_ns, submitted_ns);
+        // The end of another thread's wait will show what ran meanwhile.
+        let is_own = || {
+            line.strangers == 0
+                && !world.is_waited_in()
+                && self.is_quiet_since(world, line, self.doubt.since_ns())
+        };
+        let unseen_ns = if unseen_ns != 0 && is_own() { unseen_ns } else { 0 };
+        self.doubt.look(now_ns, submitted_ns, unseen_ns);
     }
 }

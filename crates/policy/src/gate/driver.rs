@@ -36,6 +36,12 @@ impl LaunchStream {
     pub(super) fn is_own(self) -> bool {
         self.handle == Self::PER_THREAD || (self.handle == 0 && self.per_thread)
     }
+
+    /// Returns a stream that is no thread's own in one word. `CU_STREAM_LEGACY` is 1, and the default stream is that.
+    #[inline(always)]
+    pub(super) fn word(self) -> u64 {
+        self.handle.max(1)
+    }
 }
 
 /// The driver as the calling thread finds it.

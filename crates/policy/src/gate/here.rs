@@ -11,7 +11,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use divvy_abi::MAX_DEVICES;
 use divvy_abi::config::{GateLine, gate};
-use divvy_abi::usage::SHARED_SLOT;
+use divvy_abi::usage::{SHARED_SLOT, gate as slot};
 
 use super::driver::{Device, Driver, LaunchStream, Words};
 use super::elsewhere::Elsewhere;
@@ -177,6 +177,9 @@ impl<D: Driver> Access for Here<'_, D> {
         self.is_alone(self.now_ns())
             && self.gates.siblings(self.current, since_ns).0 == 0
             && self.others_beside(self.inside(), since_ns) == 0
+    }
+    fn is_waited_in(&self) -> bool {
+        self.words.own(slot::SLEEPERS).load(Relaxed) != 0
     }
     fn has_turns(&self) -> bool {
         self.inside().is_some()

@@ -17,11 +17,13 @@ use core::sync::atomic::Ordering::Relaxed;
 use super::ahead::Ahead;
 use super::begun::Begun;
 use super::credit::Credit;
+use super::doubt::Doubt;
 use super::lives::Claims;
 use super::marks::{Probes, Ring};
 use super::oldest::Oldest;
 use super::sample::LaunchSample;
 use super::slices::Beside;
+use super::streams::Streams;
 use super::window::Window;
 use crate::atomic::{AtomicU32, AtomicU64};
 
@@ -66,9 +68,10 @@ pub struct Lane {
     pub(super) refused_ns: AtomicU64,
     /// Not 0 if the lane was blind at some time since a mark's event was last recorded.
     pub(super) was_blind: AtomicU32,
-    /// Time at which launches last began to be measured one by one, because a launch after a copy, a wait or a host
-    /// function took long.
-    pub(super) hunted_ns: AtomicU64,
+    /// Time up to which waits were judged: threads that wait at once show the same time.
+    pub(super) certain_until_ns: AtomicU64,
+    /// Time that neither charges nor waits account for.
+    pub(super) doubt: Doubt,
     /// Marks that are recorded and not settled.
     pub(super) ring: Ring,
     /// Events for probes.
@@ -84,13 +87,8 @@ pub struct Lane {
     pub(super) settled_ns: AtomicU64,
     /// Total submitted before the mark that was recorded last.
     pub(super) marked_ns: AtomicU64,
-    /// Stream of the last launch that credit did not pay for.
-    pub(super) stream: AtomicU64,
-    /// Number of such launches still to come on one stream, from one thread, until the lane counts as having that
-    /// stream alone. Launches on several streams, and of several threads at once, set it.
-    pub(super) streams_mixed: AtomicU32,
-    /// The same, set only by launches on several streams.
-    pub(super) streams_apart: AtomicU32,
+    /// Streams and threads that launch.
+    pub(super) streams: Streams,
     /// The windows in which the work of several streams is measured.
     pub(super) window: Window,
     /// The event from which the next mark measures, where several streams have work.
@@ -147,7 +145,8 @@ impl Lane {
             claims: Claims::new(),
             refused_ns: AtomicU64::new(0),
             was_blind: AtomicU32::new(0),
-            hunted_ns: AtomicU64::new(0),
+            certain_until_ns: AtomicU64::new(0),
+            doubt: Doubt::new(),
             ring: Ring::new(),
             probes: Probes::new(),
             anchor: AtomicU32::new(0),
@@ -155,9 +154,7 @@ impl Lane {
             untimed_ns: AtomicU64::new(0),
             settled_ns: AtomicU64::new(0),
             marked_ns: AtomicU64::new(0),
-            stream: AtomicU64::new(0),
-            streams_mixed: AtomicU32::new(0),
-            streams_apart: AtomicU32::new(0),
+            streams: Streams::new(),
             window: Window::new(),
             begun: Begun::new(),
             sample: LaunchSample::new(),
@@ -255,12 +252,6 @@ impl Lane {
     /// Returns the time at which the work in flight will have ended, as is estimated.
     pub fn busy_until_ns(&self) -> u64 {
         self.busy_until_ns.load(Relaxed)
-    }
-
-    /// True if the recent launches that credit did not pay for all came on one stream, and not from several threads at once.
-    /// Then the end of one is the end of all before it.
-    pub fn has_one_stream(&self) -> bool {
-        self.streams_mixed.load(Relaxed) == 0
     }
 
     /// Breaks the span between two marks: something whose device time is not charged, such as a copy, a wait for an event

@@ -68,6 +68,9 @@ impl<D: Driver> Gates<D> {
             true => context.lane.take(&self.costs, key, self.driver.stripe()),
             false => Paid::Not,
         };
+        if paid != Paid::Not && !stream.is_own() && !context.lane.knows(stream.word()) {
+            context.lane.note_stream(stream.word());
+        }
         match paid {
             Paid::Next => None,
             Paid::First => {
@@ -89,7 +92,6 @@ impl<D: Driver> Gates<D> {
     ) -> Option<Admitted<'a, D>> {
         let (context, device) = current;
         let here = Here::new(self, current, device.words()?, stream);
-        context.stream.store(self.stream_word(stream), Relaxed);
         let ticket = context.lane.admit(&here, &self.costs, key);
         Some(Admitted { here, ticket })
     }
@@ -161,7 +163,18 @@ impl<D: Driver> Gates<D> {
             self.mark_end(current, words, waited);
         }
         let begun = context.lane.begin_wait(self.driver.now_ns());
+        if context.lane.is_unseen(&begun) {
+            self.look(current, words, &begun);
+        }
         Some(Waiting { current, words, begun, _sleeper: words.sleeper() })
+    }
+
+    /// Looks at the time since the last look, of which much is not charged.
+    #[cold]
+    #[inline(never)]
+    fn look(&self, current: Current<'_, D>, words: WordsOf<D>, begun: &Begun) {
+        let here = Here::new(self, current, words, LaunchStream::NULL);
+        current.0.lane.look_at_begin(&here, begun);
     }
 
     /// Marks the end of the work that a synchronisation waits for.
@@ -197,6 +210,12 @@ impl<D: Driver> Gates<D> {
             let until_ns = context.lane.has_ended(begun, now_ns);
             let others_ns = if self.has_siblings() { self.siblings(*current, 0).1 } else { 0 };
             words.busy_until_ns().store(until_ns.max(others_ns), Relaxed);
+        } else if let Waited::Stream(_) = waited {
+            let now_ns = self.driver.now_ns();
+            if context.lane.may_be_late(begun, now_ns) && !context.lane.has_threads() {
+                self.long_wait(waiting, now_ns);
+            }
+            context.lane.end_look(now_ns);
         }
     }
 
@@ -219,8 +238,8 @@ impl<D: Driver> Gates<D> {
             Waited::Stream(stream) => {
                 // Other threads have default streams of their own.
                 !stream.is_own()
-                    && self.stream_word(stream) == context.stream.load(Relaxed)
-                    && context.lane.has_one_stream()
+                    && context.lane.is_all_on(stream.word())
+                    && !context.lane.has_threads()
             }
         }
     }

@@ -30,7 +30,7 @@ impl Lane {
             // gap. After a break the next mark is not linked, so that the launch needs a probe there.
             return self.begin_where(world, is_long && !self.is_broken(), all_marked);
         };
-        if !self.sample.is_due(submitted_ns, known_ns) {
+        if !self.sample.is_due(submitted_ns, known_ns) && !self.doubt.is_high() {
             return None;
         }
         let probed = self.begin_where(world, false, all_marked);
@@ -142,7 +142,7 @@ impl Lane {
         let given_ns = |probed: Probed| self.launched_ns().saturating_sub(probed.since_ns);
         if ticket.probed.is_some_and(|probed| given_ns(probed) > ticket.charged_ns) {
             // More was submitted since the probe's first event than this launch: another thread's lies between.
-            self.mix();
+            self.note_threads(world.now_ns());
             return false;
         }
         let Some(claim) = self.claim(world.life()) else { return false };

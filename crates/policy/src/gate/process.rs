@@ -66,8 +66,6 @@ struct Known<H> {
 #[derive(Debug)]
 pub(super) struct Context<H> {
     known: Known<H>,
-    /// Stream of the launch that asked the lane last, as [`Gates::stream_word`] says it.
-    pub(super) stream: AtomicU64,
     pub(super) lane: Lane,
     /// Handles of events, 0 where none was made.
     events: [AtomicU64; EVENTS as usize],
@@ -78,7 +76,6 @@ impl<H: Home> Context<H> {
         let (handle, id) = (AtomicU64::new(0), AtomicU64::new(0));
         Self {
             known: Known { handle, id, device: H::NONE },
-            stream: AtomicU64::new(0),
             lane: Lane::new(),
             events: [const { AtomicU64::new(0) }; EVENTS as usize],
         }
@@ -233,8 +230,7 @@ impl<D: Driver> Gates<D> {
     pub fn stream_word(&self, stream: LaunchStream) -> u64 {
         match stream.handle {
             _ if stream.is_own() => OWN_STREAM | u64::from(self.driver.thread()),
-            0 => 1,
-            handle => handle,
+            _ => stream.word(),
         }
     }
 

@@ -17,8 +17,8 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use super::credit::signed;
 use crate::scaled::scaled;
 
-/// Variance that sampling may add to a second, in squares of nanoseconds a nanosecond: (15 ms)².
-const VARIANCE_NS: u64 = 225_000;
+/// Variance that sampling may add to a second, in squares of nanoseconds a nanosecond: (15 ms)². Doubt has the same.
+pub(super) const VARIANCE_NS: u64 = 225_000;
 /// Time between draws, in charges: the most, and the first.
 const MOST_APART_NS: u64 = 10_000_000;
 const APART_AT_FIRST_NS: u64 = 1_000_000;

@@ -99,6 +99,7 @@ impl Lane {
                 world.wait(line.gate, look_ns);
             }
         }
+        self.doubt.look(world.now_ns(), self.submitted_ns(), 0);
         let is_cap = matches!(what, Wait::Cap(_));
         if !matches!(what, Wait::Inside(_)) {
             self.turn_from_ns.store(world.now_ns(), Relaxed);

@@ -112,6 +112,16 @@ impl Window {
         }
     }
 
+    /// Takes all submitted work for corrected, which a wait has shown.
+    pub(super) fn put_right(&self, submitted_ns: u64) {
+        self.last_ns.store(submitted_ns, Relaxed);
+    }
+
+    /// Has the next window begin at once.
+    pub(super) fn hurry(&self, submitted_ns: u64) {
+        self.next_ns.fetch_min(submitted_ns, Relaxed);
+    }
+
     pub(super) fn is_open(&self) -> bool {
         self.open.0.load(Relaxed) != 0
     }

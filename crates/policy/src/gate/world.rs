@@ -44,6 +44,10 @@ pub trait Access {
     /// True if no other context of the process, process of the tenant or tenant that is met has had work on the device
     /// since then, as far as is known.
     fn is_alone_since(&self, since_ns: u64) -> bool;
+    /// True if another thread of the process waits for work.
+    fn is_waited_in(&self) -> bool {
+        false
+    }
     /// True if the tenant's processes take turns.
     fn has_turns(&self) -> bool {
         false

@@ -1,0 +1,77 @@
+//! Doubt: wall time between two looks beyond the charges. All of it may be work that nothing has shown.
+//!
+//! A program may compute while its device stands still, or have kernels of unexpected lengths: the host cannot tell.
+//! So the time that is not accounted for is summed as draws sum theirs ([`super::sample`]), squared, over a second.
+//! Once the sum is as large as what draws may add by chance, each launch is measured until it has faded: no program
+//! hides work and keeps its doubt low.
+//!
+//! Promises: time inside a wait of the program's or of a gate's is no doubt (waits are judged by `drain`), nor is time
+//! in which others may have had the device, or without a launch. Does not measure.
+
+use core::sync::atomic::Ordering::Relaxed;
+
+use super::sample::VARIANCE_NS;
+use crate::atomic::AtomicU64;
+
+/// Time over which doubt fades.
+const FADES_US: u64 = 1_000_000;
+/// Sum of squares, in microseconds, from which each launch is measured: the variance that draws may add to a second.
+const HIGH: u64 = VARIANCE_NS * (FADES_US / 1_000);
+/// Upper bound of the sum: such a doubt has faded below [`HIGH`] after some ten seconds.
+const MOST: u64 = 1 << 43;
+/// Time that no number of looks makes a high doubt of: there are no more than 20,000 of such lengths in a second.
+const LITTLE_NS: u64 = 100_000;
+
+/// Doubt of one lane. Threads that look at once may lose one look's.
+#[derive(Debug)]
+pub(super) struct Doubt {
+    /// Time of the last look, and work submitted by then.
+    at_ns: AtomicU64,
+    submitted_ns: AtomicU64,
+    /// Sum of squares, in microseconds.
+    squares: AtomicU64,
+}
+
+impl Doubt {
+    pub(super) const fn new() -> Self {
+        Self {
+            at_ns: AtomicU64::new(0),
+            submitted_ns: AtomicU64::new(0),
+            squares: AtomicU64::new(0),
+        }
+    }
+
+    /// Returns the time of the last look; 0 before the first.
+    pub(super) fn since_ns(&self) -> u64 {
+        self.at_ns.load(Relaxed)
+    }
+
+    /// Returns the time since the last look beyond the charges; 0 where nothing was submitted, or there is little.
+    #[inline(always)]
+    pub(super) fn unseen_ns(&self, now_ns: u64, submitted_ns: u64) -> u64 {
+        let charged_ns = submitted_ns.saturating_sub(self.submitted_ns.load(Relaxed));
+        let wall_ns = now_ns.saturating_sub(self.at_ns.load(Relaxed));
+        let unseen_ns = wall_ns.saturating_sub(charged_ns);
+        if charged_ns == 0 || unseen_ns < LITTLE_NS { 0 } else { unseen_ns }
+    }
+
+    /// Begins another stretch. The time since the last look was seen, or was no work, but for `unseen_ns`.
+    pub(super) fn look(&self, now_ns: u64, submitted_ns: u64, unseen_ns: u64) {
+        let before_ns = self.at_ns.swap(now_ns, Relaxed);
+        self.submitted_ns.store(submitted_ns, Relaxed);
+        let squares = self.squares.load(Relaxed);
+        if before_ns == 0 || (squares | unseen_ns) == 0 {
+            return;
+        }
+        let left_us = FADES_US.saturating_sub(now_ns.saturating_sub(before_ns) / 1_000);
+        let unseen_us = (unseen_ns / 1_000).min(FADES_US);
+        let faded = squares.saturating_mul(left_us) / FADES_US;
+        self.squares.store(faded.saturating_add(unseen_us * unseen_us).min(MOST), Relaxed);
+    }
+
+    /// True if so much was unseen of late that each launch is measured.
+    #[inline(always)]
+    pub(super) fn is_high(&self) -> bool {
+        self.squares.load(Relaxed) >= HIGH
+    }
+}
