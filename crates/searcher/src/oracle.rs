@@ -404,6 +404,11 @@ pub(crate) const KNOWN: &[Known] = &[
         1.7,
         "a thread's launches behind the other's wait",
     ),
+    at_times(
+        "? threads of 8 us wait for *",
+        -4.3,
+        "idle for as long as a query is late, which is charged",
+    ),
     always("2 threads of 12 us wait for a stream", -4.1, "the same"),
     at_times("30 of * us, then 11 of *", 6.5, "windows are few: 76.2 of 70 in 10 s, 72.4 in 90"),
     at_times(
@@ -454,6 +459,7 @@ pub(crate) const KNOWN: &[Known] = &[
     at_times("2 of * under 10 beside a loop", 3.4, "the first turns, until they are known"),
     always("? with * under 50 beside *", -3.2, "a launch in flight lies in the next one's measure"),
     // Beside others.
+    at_times("17 of 2000 us and 18 of 126 beside two kernels at a time, both", -4.7, "not found"),
     always("1 ms, then 2 ms of sleep", -0.07, "not found"),
     always(
         "*, 1 ms each 20, beside * us: the queue",

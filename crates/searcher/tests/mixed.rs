@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use divvy_searcher::mixed::{self, State};
 use divvy_searcher::{gated, judge, world};
 
-const SEEDS: u64 = 120;
+const SEEDS: u64 = 160;
 /// Of so many seeds each state is reached in one at least, and each pair of them at all.
 const ONE_IN: u64 = 20;
 /// Some run reaches so many states at once.
