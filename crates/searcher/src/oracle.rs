@@ -335,8 +335,7 @@ pub fn charged_ns(had_ns: u64, ends: u64) -> u64 {
 /// period of its work later on, what draws miss by chance (15 ms over a second as one deviation, of which four), and twice
 /// the quantum of its cap.
 pub fn uncharged_ns(period_ns: u64, run_ns: u64) -> u64 {
-    let deviation_ns = (run_ns.saturating_mul(225_000)).isqrt();
-    2 * period_ns + 4 * deviation_ns + 2 * QUANTUM_NS
+    2 * period_ns + 4 * (run_ns * 225_000).isqrt() + 2 * QUANTUM_NS
 }
 
 /// How many of drawn cases may be beyond their tolerance, one in so many, and by how many times.

@@ -24,6 +24,7 @@ use super::completed::Completed;
 use super::lane::Lane;
 use super::marks::Edge;
 use super::shown::CONTEXT_BIAS_NS;
+use super::streams::{STREAMS, THREADS};
 use super::window::{MARKS, Took};
 use super::world::World;
 use crate::cost::{Costs, Known, is_graph};
@@ -48,6 +49,76 @@ impl Lane {
     #[inline(always)]
     pub(super) fn is_watched(&self) -> bool {
         self.window.is_watched() && !self.has_one_stream()
+    }
+
+    /// Notes that a launch on `stream`, which its lane does not know, is to come.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn note_stream(&self, stream: u64) {
+        if self.streams.note(stream) {
+            self.measure_as(STREAMS);
+        }
+    }
+
+    /// True if launches are measured as several streams' or threads'. Notes that one on `stream` is to come.
+    #[inline(never)]
+    pub(super) fn is_mixed(&self, stream: u64, now_ns: u64) -> bool {
+        if !self.streams.knows(stream) {
+            self.note_stream(stream);
+        }
+        if self.coming_ns.load(Relaxed) != 0 {
+            self.note_threads(now_ns);
+        } else if self.streams.are_threads_past(now_ns) {
+            self.measure_no_more_as(THREADS);
+        }
+        !self.has_one_stream()
+    }
+
+    /// Notes that several threads launch at once: another's launch may lie between the two events of a probe.
+    pub(super) fn note_threads(&self, now_ns: u64) {
+        self.streams.note_threads(now_ns);
+        self.measure_as(THREADS);
+    }
+
+    /// Notes that all work has ended: what comes is the first of its stretch.
+    #[inline(never)]
+    pub(super) fn forget_streams(&self) {
+        if self.streams.forget() {
+            self.measure_no_more_as(STREAMS);
+        }
+    }
+
+    #[inline(never)]
+    fn measure_as(&self, what: u32) {
+        if self.streams.measure_as(what) {
+            self.window.restart(self.submitted_ns());
+        }
+    }
+
+    #[inline(never)]
+    fn measure_no_more_as(&self, what: u32) {
+        if self.streams.measure_no_more_as(what) {
+            let submitted_ns = self.submitted_ns();
+            self.window.restart(submitted_ns);
+            self.sample.restart(submitted_ns);
+        }
+    }
+
+    /// True if launches are measured as one stream's: the end of one is the end of all before it, and no other thread's
+    /// lies between the events around it.
+    pub fn has_one_stream(&self) -> bool {
+        !self.streams.is_measured_as(STREAMS | THREADS)
+    }
+
+    /// True if several threads were seen to launch at once of late.
+    pub(super) fn has_threads(&self) -> bool {
+        self.streams.is_measured_as(THREADS)
+    }
+
+    /// True if marks are to stand behind all streams' work: behind that of one stream the stream's own are as good, and
+    /// the time that they add is known better.
+    pub(super) fn has_streams_apart(&self) -> bool {
+        self.streams.is_measured_as(STREAMS)
     }
 
     /// Opens a window where one is due and no one else shares the device: with the launch in whose charge that lies, so

@@ -47,7 +47,7 @@ impl Doubt {
     }
 
     /// Returns the time since the last look beyond the charges; 0 where nothing was submitted, or there is little.
-    #[inline(always)]
+    #[inline(never)]
     pub(super) fn unseen_ns(&self, now_ns: u64, submitted_ns: u64) -> u64 {
         let charged_ns = submitted_ns.saturating_sub(self.submitted_ns.load(Relaxed));
         let wall_ns = now_ns.saturating_sub(self.at_ns.load(Relaxed));
@@ -56,6 +56,7 @@ impl Doubt {
     }
 
     /// Begins another stretch. The time since the last look was seen, or was no work, but for `unseen_ns`.
+    #[inline(never)]
     pub(super) fn look(&self, now_ns: u64, submitted_ns: u64, unseen_ns: u64) {
         let before_ns = self.at_ns.swap(now_ns, Relaxed);
         self.submitted_ns.store(submitted_ns, Relaxed);

@@ -155,17 +155,20 @@ impl Lane {
     }
 
     /// Looks as a wait begins.
+    #[inline(never)]
     pub(super) fn look_at_begin<W: World>(&self, world: &W, begun: &Begun) {
         self.look(world, &world.line(), begun.at_ns);
     }
 
     /// Notes the end of a wait, which is not to be doubted.
+    #[inline(never)]
     pub(super) fn end_look(&self, now_ns: u64) {
         self.doubt.look(now_ns, self.submitted_ns(), 0);
     }
 
     /// Looks at the time since the last look, as a wait begins or a launch asks: all of it beyond the charges may be
     /// work that nothing has shown.
+    #[inline(never)]
     pub(super) fn look<W: World>(&self, world: &W, line: &GateLine, now_ns: u64) {
         let submitted_ns = self.submitted_ns();
         let unseen_ns = self.doubt.unseen_ns(now_ns, submitted_ns);

@@ -68,7 +68,7 @@ impl<D: Driver> Gates<D> {
             true => context.lane.take(&self.costs, key, self.driver.stripe()),
             false => Paid::Not,
         };
-        if paid != Paid::Not && !stream.is_own() && !context.lane.knows(stream.word()) {
+        if paid != Paid::Not && !stream.is_own() && !context.lane.streams.knows(stream.word()) {
             context.lane.note_stream(stream.word());
         }
         match paid {
@@ -238,7 +238,7 @@ impl<D: Driver> Gates<D> {
             Waited::Stream(stream) => {
                 // Other threads have default streams of their own.
                 !stream.is_own()
-                    && context.lane.is_all_on(stream.word())
+                    && context.lane.streams.is_all_on(stream.word())
                     && !context.lane.has_threads()
             }
         }

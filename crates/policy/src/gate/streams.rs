@@ -10,16 +10,15 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::lane::Lane;
 use crate::atomic::{AtomicU32, AtomicU64};
 
 /// Word of no stream, and of more than one.
 const NONE: u64 = 0;
 const SEVERAL: u64 = u64::MAX;
 
-/// Bits of [`Streams::measured`]: several streams, several threads.
-const STREAMS: u32 = 1;
-const THREADS: u32 = 1 << 1;
+/// How launches are measured, in bits of [`Streams::measured`].
+pub(super) const STREAMS: u32 = 1;
+pub(super) const THREADS: u32 = 1 << 1;
 
 /// Time for which threads that launched at once may do so again: that over which doubt fades.
 const THREADS_FOR_NS: u64 = 1_000_000_000;
@@ -43,92 +42,57 @@ impl Streams {
             threads_ns: AtomicU64::new(0),
         }
     }
-}
 
-impl Lane {
     /// True if all work since the lane was empty is on `stream`.
     pub(super) fn is_all_on(&self, stream: u64) -> bool {
-        self.streams.since_empty.load(Relaxed) == stream
+        self.since_empty.load(Relaxed) == stream
     }
 
     /// True if a launch on `stream` tells nothing of the lane's streams.
     #[inline(always)]
     pub(super) fn knows(&self, stream: u64) -> bool {
-        let known = self.streams.since_empty.load(Relaxed);
+        let known = self.since_empty.load(Relaxed);
         known == stream || known == SEVERAL
     }
 
-    /// Notes that a launch on `stream` is to come.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn note_stream(&self, stream: u64) {
-        let none = self.streams.since_empty.compare_exchange(NONE, stream, Relaxed, Relaxed);
-        if none.is_err_and(|known| known != stream) {
-            self.streams.since_empty.store(SEVERAL, Relaxed);
-            self.measure_as(STREAMS);
+    /// Notes that a launch on `stream` is to come; true if it is on another than those before.
+    pub(super) fn note(&self, stream: u64) -> bool {
+        let none = self.since_empty.compare_exchange(NONE, stream, Relaxed, Relaxed);
+        let is_another = none.is_err_and(|known| known != stream);
+        if is_another {
+            self.since_empty.store(SEVERAL, Relaxed);
         }
+        is_another
     }
 
-    /// True if launches are measured as several streams' or threads'. Notes that one on `stream` is to come.
-    #[inline(never)]
-    pub(super) fn is_mixed(&self, stream: u64, now_ns: u64) -> bool {
-        if !self.knows(stream) {
-            self.note_stream(stream);
-        }
-        let is_late = |at_ns: u64| now_ns.saturating_sub(at_ns) >= THREADS_FOR_NS;
-        if self.coming_ns.load(Relaxed) != 0 {
-            self.note_threads(now_ns);
-        } else if self.streams.measured.load(Relaxed) & THREADS != 0
-            && is_late(self.streams.threads_ns.load(Relaxed))
-        {
-            self.measure_no_more_as(THREADS);
-        }
-        !self.has_one_stream()
+    /// Notes that all work has ended; true if it was on one stream.
+    pub(super) fn forget(&self) -> bool {
+        self.since_empty.swap(NONE, Relaxed) != SEVERAL
     }
 
-    /// Notes that several threads launch at once: another's launch may lie between the two events of a probe.
+    /// Notes that several threads launch at once.
     pub(super) fn note_threads(&self, now_ns: u64) {
-        self.streams.threads_ns.store(now_ns, Relaxed);
-        self.measure_as(THREADS);
+        self.threads_ns.store(now_ns, Relaxed);
     }
 
-    /// Notes that all work has ended: what comes is the first of its stretch.
-    #[inline(never)]
-    pub(super) fn forget_streams(&self) {
-        if self.streams.since_empty.swap(NONE, Relaxed) != SEVERAL {
-            self.measure_no_more_as(STREAMS);
-        }
+    /// True if no threads have launched at once for long.
+    pub(super) fn are_threads_past(&self, now_ns: u64) -> bool {
+        self.is_measured_as(THREADS)
+            && now_ns.saturating_sub(self.threads_ns.load(Relaxed)) >= THREADS_FOR_NS
     }
 
-    fn measure_as(&self, what: u32) {
-        if self.streams.measured.fetch_or(what, Relaxed) == 0 {
-            self.window.restart(self.submitted_ns());
-        }
+    /// True if launches are measured so, or in one of these ways.
+    pub(super) fn is_measured_as(&self, what: u32) -> bool {
+        self.measured.load(Relaxed) & what != 0
     }
 
-    fn measure_no_more_as(&self, what: u32) {
-        let measured = &self.streams.measured;
-        if measured.load(Relaxed) & what != 0 && measured.fetch_and(!what, Relaxed) == what {
-            let submitted_ns = self.submitted_ns();
-            self.window.restart(submitted_ns);
-            self.sample.restart(submitted_ns);
-        }
+    /// Has launches measured so; true if they were measured as one stream's until now.
+    pub(super) fn measure_as(&self, what: u32) -> bool {
+        self.measured.fetch_or(what, Relaxed) == 0
     }
 
-    /// True if launches are measured as one stream's: the end of one is the end of all before it, and no other thread's
-    /// lies between the events around it.
-    pub fn has_one_stream(&self) -> bool {
-        self.streams.measured.load(Relaxed) == 0
-    }
-
-    /// True if several threads were seen to launch at once of late.
-    pub(super) fn has_threads(&self) -> bool {
-        self.streams.measured.load(Relaxed) & THREADS != 0
-    }
-
-    /// True if marks are to stand behind all streams' work: behind that of one stream the stream's own are as good, and
-    /// the time that they add is known better.
-    pub(super) fn has_streams_apart(&self) -> bool {
-        self.streams.measured.load(Relaxed) & STREAMS != 0
+    /// Has launches measured so no more; true if they are measured as one stream's from now on.
+    pub(super) fn measure_no_more_as(&self, what: u32) -> bool {
+        self.is_measured_as(what) && self.measured.fetch_and(!what, Relaxed) == what
     }
 }

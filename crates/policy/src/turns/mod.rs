@@ -39,6 +39,7 @@ mod round;
 mod sample;
 mod scheduler;
 mod served;
+mod stepping;
 mod steps;
 mod tenant;
 mod together;

@@ -13,7 +13,7 @@ use super::parts::Asked;
 use super::pauses::Pauses;
 use super::place::Place;
 use super::sample::Sample;
-use super::steps::{Look, Steps};
+use super::stepping::{Look, Stepping};
 use super::tuning::Tuning;
 
 /// Virtual time of one nanosecond held by a tenant that is due a millionth of a device (`parts`); a larger due divides it.
@@ -113,7 +113,7 @@ pub struct TenantState {
     pub(super) drain_ns: u64,
     pub(super) window_used_ns: u64,
     pub(super) in_use: InUse,
-    pub(super) steps: Steps,
+    pub(super) steps: Stepping,
     /// Progress under turns, and in the trial of everybody open that followed.
     pub(super) gated_ppm: u64,
     pub(super) tried_ppm: u64,
