@@ -6,7 +6,7 @@
 use std::process::Command;
 use std::time::Duration;
 
-use super::{Broken, Step, each, machine, survives_each};
+use super::{Broken, DEADLINE_S, Step, each, machine, survives_each};
 use crate::harness::MIB;
 
 /// Lets the driver fail as these rules say for a while.
@@ -88,6 +88,8 @@ fn a_host_without_room_loses_nothing() {
         let finished = broken.tenant.wish("freeze", 1);
         assert!(bytes > 4 * MIB || finished.code() == Some(1), "{finished}");
         broken.may_grow(None);
+        // The wish stands, and would come about at any moment from here on.
+        broken.tenant.wished("thaw", DEADLINE_S);
         broken.go_on();
         broken.leave();
         broken.go_on();

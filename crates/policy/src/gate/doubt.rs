@@ -5,8 +5,9 @@
 //! Once the sum is as large as what draws may add by chance, each launch is measured until it has faded: no program
 //! hides work and keeps its doubt low.
 //!
-//! Promises: time inside a wait of the program's or of a gate's is no doubt (waits are judged by `drain`), nor is time
-//! in which others may have had the device, or without a launch. Does not measure.
+//! Promises: time inside a gate's wait is no doubt, nor is time in which others may have had the device, or without a
+//! launch. Nor is a wait of the program's for a context or a stream, which `drain` judges; one for an event shows no end
+//! of work, and counts. Does not measure.
 
 use core::sync::atomic::Ordering::Relaxed;
 

@@ -1,4 +1,4 @@
-//! What is known of a tenant's steps: how long one takes, the gap behind it, and whether the tenant is a stepper.
+//! Knowledge of a tenant's steps: how long one takes, the gap behind it, and whether the tenant is a stepper.
 //!
 //! Steppers are told by how they come to a closed gate: a stepper comes there when all it launched
 //! has ended, a queue before that. The length of a step is that of a turn's first one, and the gap
@@ -133,7 +133,10 @@ impl Stepping {
         if look.launched && self.ended_ns != 0 {
             let waited_ns = look.waited_ns.saturating_sub(self.waited_ns);
             let back_ns = look.launch_ns.saturating_sub(waited_ns);
-            self.gap_ns = of_so_far(self.gap_ns, back_ns.saturating_sub(self.ended_ns));
+            // A pause of seconds before the first turn kept four decode servers from short turns for 1.8 s (an H200,
+            // bench/results/h200-2026-11-30/steps.txt).
+            let gap_ns = back_ns.saturating_sub(self.ended_ns).min(MOST_NS);
+            self.gap_ns = of_so_far(self.gap_ns, gap_ns);
         }
         self.look_at_first(look);
         let has_ended = drained && !is_busy;
