@@ -32,7 +32,7 @@ const LONG_LASTS: u64 = 64;
 
 impl Lane {
     /// Pays for a launch from the chunk in hand, and counts it; [`Paid::Not`] when there is not enough, nothing or
-    /// little is known of the launch, or launches of several streams are being measured.
+    /// little is known of the launch, or each launch is being measured: in a window, or while there is doubt.
     ///
     /// Cost: a look-up and a change of a word in a line of the calling thread's own.
     #[inline]

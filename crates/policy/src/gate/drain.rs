@@ -1,10 +1,11 @@
 //! Evidence from a synchronisation: work submitted before it has ended, and was charged too little where the thread was
 //! blocked for longer than that.
 //!
-//! Promises: only time blocked inside a synchronisation of all work stands for device time, only where nothing but the
-//! tenant's own work can have been waited for, and only as far as it exceeds the charges. The host's delay in waking is
-//! part of it, so it leads to measurements, not to estimates; the time for which a process is stopped is part of it
-//! too, so there is an upper bound.
+//! Promises: only time blocked inside a synchronisation of a context or a stream stands for device time, once for all
+//! threads that are, only where nothing but the tenant's own work can have been waited for, and only as far as it exceeds
+//! the charges. Where anything else can have been, or several threads launch, the excess is doubt. The host's delay in
+//! waking is part of it, so it leads to measurements, not to estimates; the time for which a process is stopped is part
+//! of it too, so there is an upper bound.
 
 use core::sync::atomic::Ordering::Relaxed;
 

@@ -2,8 +2,8 @@
 //!
 //! The end of a launch is the end of all before it while only one stream was launched on since the lane was last
 //! empty. Measurement follows more slowly: work is measured as that of several streams until a stretch from empty to
-//! empty had only one, and as that of several threads for a second after two were last seen to launch at once. A stream
-//! that is used once, for a warm-up, is forgotten when its work has ended.
+//! empty had only one, and as that of several threads for a second after two were last seen to launch at once. So a
+//! stream of a warm-up is forgotten with the first stretch without it.
 //!
 //! Promises: launches that credit pays for count as well, but for those on a thread's own default stream, which no wait
 //! takes for all. Does not measure: that is done in `among`.

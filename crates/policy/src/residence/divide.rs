@@ -3,7 +3,7 @@
 //! Promises: the ceilings never exceed the tenant's in sum; what is there is covered before what is about to come, that before
 //! what is away, that before what is asked for, and headroom comes last, in equal parts of those that have any memory, or of
 //! all if none has. Of two processes that cannot both be covered the first is, so that the same ones are from step to step; but
-//! one that has said that its memory stays is before those that have not, until nobody is short. A ceiling falls at once, and
+//! one that has said that its memory stays is before those that have not, until the tenant is no longer short. A ceiling falls at once, and
 //! rises into room that no other process may still fill by one that stood. Does not know tenants.
 
 /// Claims of one process about its memory on the device.

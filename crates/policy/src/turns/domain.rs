@@ -76,7 +76,7 @@ pub struct DeviceState {
     pub(super) round_ns: u64,
     /// Moving mean of the time a device stood drained before the next gate opened.
     pub(super) bubble_ns: u64,
-    /// Mean turn beside steppers; 0 where there are none.
+    /// Mean turn beside steppers; 0 where no stepper is at work.
     pub(super) step_turn_ns: u64,
     pub(super) overlap_since_ns: u64,
     /// Steps in the running turn.
@@ -119,7 +119,7 @@ impl DeviceState {
         self.step_turn_ns != 0
     }
 
-    /// The same where nobody makes steps: long enough that takeovers cost little.
+    /// Mean length of a turn without steppers: long enough that takeovers cost little.
     pub(super) fn full_quantum_ns(&self, tuning: &Tuning) -> u64 {
         let handover_ns = tuning.takeover_ns.saturating_add(self.bubble_ns);
         let long_enough = handover_ns.saturating_mul(1_000_000) / tuning.takeover_cost_ppm.max(1);

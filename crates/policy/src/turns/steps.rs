@@ -74,7 +74,7 @@ impl Domain<'_> {
         self.state.step_turn_ns = self.step_turn_ns().unwrap_or(0);
     }
 
-    /// The mean turn of a cycle: `None` where nobody at work is a stepper.
+    /// The mean turn of a cycle: `None` where no tenant at work is a stepper.
     fn step_turn_ns(&self) -> Option<u64> {
         let at_work = || self.members().filter(|t| self.is_at_work(t));
         let level = at_work().map(|t| t.priority).max()?;
