@@ -352,3 +352,21 @@ fn a_paused_tenant_gets_no_more_than_its_cap_afterwards() {
         }
     }
 }
+
+/// Beside a tenant of high priority that always works one of low priority has the daemon's floor, and nothing without one.
+#[test]
+fn a_low_one_has_the_floor() {
+    let _alone = alone();
+    for (floor, least, most) in [("0", 0.0, 5.0), ("40%", 5.0, 50.0)] {
+        let divided = Divided::with(machine(), &["--floor", floor]);
+        let tenant = |priority| {
+            let command = divided.tenant(&["--priority", priority], &client("workers"));
+            Server::start({ command }.arg("1"))
+        };
+        let (low, high) = (tenant("low"), tenant("high"));
+        let pids: Vec<_> = low.pids.iter().chain(&high.pids).copied().collect();
+        let settled = low.after(high.now().at_ns, SETTLING);
+        let has = windows(&low, 0..1, &pids, settled, 1, 2 * WINDOW)[0].sum.percent;
+        assert!((least..most).contains(&has), "{has:.1} % with a floor of {floor}");
+    }
+}

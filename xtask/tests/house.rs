@@ -316,6 +316,7 @@ const NOT_SEARCHED: [(&str, &str); 16] = [
     ("crates/divvy/src/daemon/engine.rs", "finds tenants, takes the steps, sleeps in between"),
     ("crates/divvy/src/daemon/seat.rs", "who has which row of the scheduler"),
     ("crates/divvy/src/commands/trace/recorder.rs", "tells"),
+    ("crates/divvy/src/daemon/status.rs", "tells"),
     ("crates/page/src/gates.rs", "words in the mapped files, the owner's side"),
     ("crates/page/src/meet.rs", "words in the mapped file of a device"),
     ("crates/page/src/reader.rs", "tells"),

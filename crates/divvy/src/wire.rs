@@ -296,6 +296,10 @@ pub struct View {
     /// Whether it gives turns.
     #[serde(default)]
     pub schedule: Schedule,
+    /// Part of a device that tenants of lower priority have together, in millionths; absent where a daemon of before has
+    /// no floor.
+    #[serde(default)]
+    pub floor_ppm: u64,
     /// Memory of the host for what may have to leave devices.
     #[serde(default)]
     pub host: HostView,

@@ -110,15 +110,30 @@ proptest! {
         }
     }
 
-    /// Nothing of lower priority takes time from work that never pauses, but for kernels that are too
-    /// long to be bounded in flight: one that has begun shares the device until it ends.
+    /// Without a floor nothing of lower priority takes time from work that never pauses, but for kernels
+    /// that are too long to be bounded in flight: one that has begun shares the device until it ends.
     #[test]
     fn priorities_do_not_invert(high in busy(), low in any_program(), seed: u64) {
-        let node =
-            run(&[Tenant::new(high.clone()).priority(1), Tenant::new(low.clone())], 1, seed);
+        let tenants = [Tenant::new(high.clone()).priority(1), Tenant::new(low.clone())];
+        let mut node = Node::new(&tenants, 1, seed);
+        node.tuning.floor_ppm = 0;
+        node.run_until(TO);
         let got = node.ledger.share(0, FROM, TO);
         let alone = solo(&high);
         prop_assert!(got > 0.98 * alone, "{got:.4} of {alone:.4}, {high:?}, {low:?}");
+    }
+
+    /// With a floor a lower one has half of it at least, for what it can use of its pieces, and the higher one
+    /// nearly all else.
+    #[test]
+    fn a_lower_one_has_the_floor(high in busy(), low in any_program(), seed: u64) {
+        let tenants = [Tenant::new(high.clone()).priority(1), Tenant::new(low.clone())];
+        let node = run(&tenants, 1, seed);
+        let got = [0, 1].map(|row| node.ledger.share(row, FROM, TO));
+        let (alone, floor) = (solo(&high), node.tuning.floor_ppm as f64 / 1e6);
+        prop_assert!(got[0] > 0.94 * alone, "{:.4} of {alone:.4}, {high:?}, {low:?}", got[0]);
+        let due = floor / 2.0 * solo(&low);
+        prop_assert!(got[1] > due, "{:.4} of {due:.4}, {high:?}, {low:?}", got[1]);
     }
 
     /// A job on two devices and jobs on one of them each get their part.

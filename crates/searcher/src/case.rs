@@ -6,6 +6,7 @@
 //! Promises: a case written by one version and read by another is refused where it holds what that version
 //! does not know.
 
+use divvy_policy::turns::Tuning;
 use serde::{Deserialize, Serialize};
 
 use crate::card::CardModel;
@@ -29,6 +30,8 @@ pub struct Knobs {
     pub card: CardModel,
     /// A daemon makes turns.
     pub has_daemon: bool,
+    /// The daemon's floor of low priority, in millionths.
+    pub floor_ppm: u64,
     /// How long strangers must have been as they are before the daemon knows.
     pub unnoticed_ns: u64,
     /// Tenants find a board where they can meet without one.
@@ -44,6 +47,7 @@ impl Default for Knobs {
             devices: 1,
             card: CardModel::default(),
             has_daemon: false,
+            floor_ppm: Tuning::default().floor_ppm,
             unnoticed_ns: SECOND / 4,
             has_board: true,
         }

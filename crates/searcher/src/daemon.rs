@@ -200,7 +200,8 @@ impl Tenants for Seats {
 
 /// The scheduling thread, from its beginning on.
 pub fn run(driver: SimDriver) {
-    let tuning = Tuning::default();
+    let floor_ppm = world::with(|world| world.floor_ppm);
+    let tuning = Tuning { floor_ppm, ..Tuning::default() };
     let (devices, names) = world::with(|world| (world.devices(), world.served()));
     let open = |(tenant, words): (u32, &'static SimFiles)| {
         Served::take(Opened { tenant, words, processes: Vec::new() }).ok()

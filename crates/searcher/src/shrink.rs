@@ -189,6 +189,7 @@ fn lower(judge: &mut Judge<'_>, case: &mut Case) {
         |knobs: &mut Knobs| knobs.devices = 1,
         |knobs: &mut Knobs| knobs.has_daemon = false,
         |knobs: &mut Knobs| knobs.unnoticed_ns = Knobs::default().unnoticed_ns,
+        |knobs: &mut Knobs| knobs.floor_ppm = 0,
         |knobs: &mut Knobs| knobs.has_board = true,
     ] {
         let mut smaller = case.clone();

@@ -83,7 +83,7 @@ impl Who {
     }
 
     /// The longest that is not interrupted: a step, or a kernel.
-    fn unit_ns(&self) -> u64 {
+    pub fn unit_ns(&self) -> u64 {
         match self.work {
             Work::Steps(ns, gap_ns) => ns + gap_ns,
             Work::Flood(ns) => ns,
@@ -149,8 +149,7 @@ impl Seen {
 
 /// A run of these side by side, or of one of them alone: device time, kernels and the times of
 /// steps of each.
-fn seen(tenants: &[Who], run_ns: u64, devs: &[Dev]) -> Seen {
-    let knobs = Knobs { run_ns, heal_ns: run_ns, has_daemon: true, ..Knobs::default() };
+fn seen(tenants: &[Who], knobs: Knobs, devs: &[Dev]) -> Seen {
     let plans = tenants.iter().map(Who::plan).collect();
     let case = Case { knobs, tenants: plans, devs: devs.to_vec() };
     let mut seen = Seen::default();
@@ -166,7 +165,23 @@ fn seen(tenants: &[Who], run_ns: u64, devs: &[Dev]) -> Seen {
 /// # Panics
 /// Where a promise is broken that is not this module's.
 pub fn run(tenants: &[Who], devs: &[Dev]) -> Vec<Reached> {
-    let beside = seen(tenants, RUN_NS, devs);
+    run_under(tenants, knobs(RUN_NS), devs)
+}
+
+/// The same, where the daemon gives lower priorities no floor.
+///
+/// # Panics
+/// The same.
+pub fn run_without_floor(tenants: &[Who]) -> Vec<Reached> {
+    run_under(tenants, Knobs { floor_ppm: 0, ..knobs(RUN_NS) }, &[])
+}
+
+fn knobs(run_ns: u64) -> Knobs {
+    Knobs { run_ns, heal_ns: run_ns, has_daemon: true, ..Knobs::default() }
+}
+
+fn run_under(tenants: &[Who], under: Knobs, devs: &[Dev]) -> Vec<Reached> {
+    let beside = seen(tenants, under, devs);
     let had = |seen: &Seen, at: usize| {
         let (first, last) = (seen.first[at], seen.last[at]);
         (last.0 - first.0, last.1 - first.1)
@@ -175,7 +190,7 @@ pub fn run(tenants: &[Who], devs: &[Dev]) -> Vec<Reached> {
     let wall_ns = (RUN_NS - FIRST_NS) as f64;
     let alone_ns = FIRST_NS + SECOND;
     let of = |(at, who): (usize, &Who)| {
-        let alone = had(&seen(&[*who], alone_ns, &[]), 0).1 as f64 / SECOND as f64;
+        let alone = had(&seen(&[*who], knobs(alone_ns), &[]), 0).1 as f64 / SECOND as f64;
         let (busy_ns, kernels) = had(&beside, at);
         let times = beside.ended_ns[at].windows(2).map(|ends| ends[1] - ends[0]);
         let mut steps_ns: Vec<_> = times.filter(|_| who.step_ns().is_some()).collect();

@@ -93,8 +93,14 @@ fn changes_hold_there_and_back() {
     for (how, ops) in [("floods", floods()), ("flood and sync", mixed())] {
         let (even, nine) = (part(&ops, [100, 100]), part(&ops, [900, 100]));
         let (normal, weight) = (Change::Priority(0), Change::Weight(100));
-        judge(&format!("high, {how}"), &ops, Change::Priority(1), normal, (100.0, even));
-        judge(&format!("low, {how}"), &ops, Change::Priority(-1), normal, (0.0, even));
+        judge(
+            &format!("high, {how}"),
+            &ops,
+            Change::Priority(1),
+            normal,
+            (100.0 - oracle::FLOOR, even),
+        );
+        judge(&format!("low, {how}"), &ops, Change::Priority(-1), normal, (oracle::FLOOR, even));
         let paused = Change::Pause(true);
         judge(&format!("paused, {how}"), &ops, paused, Change::Pause(false), (0.0, even));
         judge(&format!("weight, {how}"), &ops, Change::Weight(900), weight, (nine, even));

@@ -36,6 +36,7 @@ use super::owned::Locks;
 use super::scan::{self, Scanner};
 use super::seat::{self, Seat, Seats};
 use super::seen::{Seen, Shared};
+use crate::defaults::values::Floor;
 use crate::log::line::Event;
 use crate::pause::pause;
 use crate::wire::{Schedule, TenantMemoryView, TenantView};
@@ -93,13 +94,16 @@ impl Engine {
         news: Option<Arc<Mutex<CardNews>>>,
         shared: Arc<Shared>,
         (bounds, host_bytes): (MemoryBounds, Option<u64>),
+        floor: Option<Floor>,
     ) -> Self {
+        let usual = Tuning::default();
+        let floor_ppm = floor.map_or(usual.floor_ppm, |floor| floor.ppm);
         Self {
             scanner,
             locks,
             news,
             shared,
-            tuning: Tuning::default(),
+            tuning: Tuning { floor_ppm, ..usual },
             seats: Vec::new(),
             devices: Vec::new(),
             bounds,
@@ -428,6 +432,7 @@ impl Engine {
         view.pid = std::process::id();
         view.seen_ns = now_ns();
         view.wakes = self.wakes;
+        view.floor_ppm = self.tuning.floor_ppm;
         view.schedule = if self.is_off { Schedule::Off } else { Schedule::On };
         view.host = self.host.view();
         let devices = self.devices.iter().zip(&self.device_states);

@@ -76,6 +76,7 @@ use self::owned::Locks;
 use self::place::DaemonHome;
 use self::scan::Scanner;
 use self::seen::Shared;
+use crate::defaults::values::Floor;
 use crate::defaults::{Defaults, Readers, explained, values};
 use crate::log::line::{ChangeAuthor, Event, LogLine};
 use crate::output::exit_codes::NOT_AS_EXPECTED;
@@ -157,6 +158,19 @@ pub(crate) struct Args {
     /// Memory for which there is no room is refused when it is asked for.
     #[arg(long, value_name = "SIZE")]
     host_memory: Option<String>,
+
+    /// Give tenants of lower priority PERCENT of a device, all together, that others would keep from them; by default 2
+    ///
+    /// In pieces of 2 ms, or of one kernel that takes longer, at the end of a step where the higher one makes steps. 0 is
+    /// none: a tenant of lower priority may then wait for as long as others work.
+    #[arg(
+        long,
+        value_name = "PERCENT",
+        allow_hyphen_values = true,
+        conflicts_with = "status",
+        value_parser = values::floor
+    )]
+    floor: Option<Floor>,
 
     /// End when there has been no tenant for so many seconds; by default never
     #[arg(long, value_name = "SECONDS")]
@@ -242,6 +256,10 @@ fn with_defaults(args: &Args, readers: Readers) -> Result<(Args, Vec<String>)> {
     if args.linger.is_none() {
         let seconds = defaults.take_one("daemon.linger")?;
         args.linger = seconds.and_then(|seconds| seconds.parse().ok());
+    }
+    if args.floor.is_none() {
+        let percent = defaults.take_one("daemon.floor")?;
+        args.floor = percent.and_then(|text| values::floor(&text).ok());
     }
     // Several of these may run on one machine, and an address is one daemon's.
     if args.metrics.is_none() && !args.on_demand {
@@ -354,7 +372,7 @@ fn engine_of(
     let extra = args.root.iter().chain(&args.default_root).cloned();
     let extra = extra.chain(discover::from_variable());
     let scanner = Scanner::new(home.clone(), extra, Arc::clone(&shared.journal));
-    Engine::new(scanner, Locks::of(home), news, Arc::clone(shared), limits)
+    Engine::new(scanner, Locks::of(home), news, Arc::clone(shared), limits, args.floor)
 }
 
 /// Time for which a daemon without tenants stays; `None` for ever.
@@ -381,7 +399,8 @@ fn tell_start(args: &Args, shared: &Shared, schedule: Schedule, before: Option<u
     let given =
         given.iter().filter_map(|(name, value)| Some(format!(", {name} {}", value.as_ref()?)));
     let off = if schedule == Schedule::Off { ", --schedule off" } else { "" };
-    let given: String = given.chain([off.to_owned()]).collect();
+    let floor = args.floor.map(|floor| format!(", --floor {}%", floor.ppm as f64 / 1e4));
+    let given: String = given.chain(floor).chain([off.to_owned()]).collect();
     let (event, instead) = match before {
         Some(pid) => (Event::TookOver, format!(", after pid {pid}")),
         None => (Event::Started, String::new()),

@@ -4,6 +4,7 @@
 //! judge its health: that is [`super::health`]'s.
 
 use anyhow::Result;
+use divvy_policy::turns::Tuning;
 
 use super::client;
 use super::health::Health;
@@ -38,7 +39,8 @@ pub(super) fn print(home: &DaemonHome, as_json: bool) -> Result<u8> {
         Schedule::Off => "; no turns, until `divvy daemon --schedule on`",
     };
     let (tenants, uid) = (view.tenants.len(), tenant_dir::uid());
-    let mut text = format!("pid {}, {tenants} tenants, uid {uid}{off}\n", view.pid);
+    let floor = floor_words(view.floor_ppm);
+    let mut text = format!("pid {}, {tenants} tenants, uid {uid}{floor}{off}\n", view.pid);
     for device in &view.devices {
         let reason = device
             .reason
@@ -77,6 +79,15 @@ pub(super) fn print(home: &DaemonHome, as_json: bool) -> Result<u8> {
     }
     out::text(&text)?;
     answer()
+}
+
+/// The floor of low priority in words, where it is another than by default.
+fn floor_words(ppm: u64) -> String {
+    match ppm {
+        0 => "; no floor".to_owned(),
+        ppm if ppm == Tuning::default().floor_ppm => String::new(),
+        ppm => format!("; floor {} %", ppm as f64 / 1e4),
+    }
 }
 
 /// Where the memory of a device's tenants is, in words.

@@ -163,6 +163,13 @@ pub(crate) const KEYS: &[Key] = &[
         ..PLAIN
     },
     Key {
+        name: "daemon.floor",
+        judge: |text| values::floor(text).map(|_| ()),
+        example: "\"2%\"",
+        meaning: "`--floor`",
+        ..PLAIN
+    },
+    Key {
         name: "daemon.linger",
         form: Form::Number,
         judge: values::seconds,

@@ -11,6 +11,16 @@ use divvy_policy::variables::BACKENDS;
 /// The port of an address without one. Why this: `docs/metrics.md`.
 pub(crate) const PORT: u16 = 19437;
 
+/// The largest floor: more would make the order of priorities another.
+const MOST_FLOOR_PERCENT: f64 = 50.0;
+
+/// A part of each device for tenants of lower priority.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Floor {
+    /// In millionths.
+    pub(crate) ppm: u64,
+}
+
 /// The address that `text` names.
 pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
     let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
@@ -47,6 +57,19 @@ pub(super) fn absolute(text: &str) -> Result<(), String> {
     if Path::new(text).is_absolute() { Ok(()) } else { Err(words()) }
 }
 
+/// The part of a device, in millionths, that `text` names as a percentage: 2, 2% or 0.5%.
+pub(crate) fn floor(text: &str) -> Result<Floor, String> {
+    let number = text.strip_suffix('%').unwrap_or(text).parse::<f64>().ok();
+    let percent = number.filter(|percent| (0.0..=MOST_FLOOR_PERCENT).contains(percent));
+    // At most half a million.
+    let ppm = percent.map(|percent| (percent * 10_000.0).round() as u64);
+    ppm.map(|ppm| Floor { ppm }).ok_or_else(|| {
+        format!(
+            "a percentage from 0 to {MOST_FLOOR_PERCENT} is wanted, such as 2 or 0.5%; 0 is none"
+        )
+    })
+}
+
 /// Judges a number of seconds.
 pub(super) fn seconds(text: &str) -> Result<(), String> {
     text.parse::<u64>().map(|_| ()).map_err(|_| "write seconds, from 0".to_owned())
@@ -54,7 +77,20 @@ pub(super) fn seconds(text: &str) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use super::address;
+    use super::{address, floor};
+
+    #[test]
+    fn a_floor_is_a_percentage() {
+        for (text, ppm) in
+            [("0", 0), ("2", 20_000), ("2%", 20_000), ("0.5%", 5_000), ("50", 500_000)]
+        {
+            assert_eq!(floor(text).unwrap().ppm, ppm, "{text}");
+        }
+        for text in ["", "%", "-1", "51", "two", "nan", "inf", "2 %", "2%%"] {
+            let words = floor(text).unwrap_err();
+            assert!(words.contains("from 0 to 50"), "{text}: {words}");
+        }
+    }
 
     #[test]
     fn an_address_may_leave_its_port_out() {

@@ -32,7 +32,7 @@ pub(crate) struct ShareArgs {
     /// Priority: high, normal or low
     ///
     /// A tenant of higher priority gets the device at once when it has work; lower ones get what it
-    /// leaves.
+    /// leaves, and 2 % of the device (`divvy daemon --floor`).
     #[arg(long, value_name = "LEVEL", allow_hyphen_values = true)]
     priority: Option<String>,
 

@@ -7,7 +7,8 @@
 //!
 //! Promises: no clock, no allocation, no panic, whatever the samples say. A tenant alone on a device
 //! is not gated. No tenant is closed while no other uses the device, except by `paused`. A tenant of
-//! higher priority is never closed for one of lower priority and never waits for its work to drain.
+//! higher priority is closed for one of lower priority no longer than for a piece of the [floor](Tuning::floor_ppm),
+//! and never waits for its work to drain.
 //! A tenant on several devices takes its turn on all of them at once. A drain lasts at most
 //! [`Tuning::drain_timeout_ns`]; a tenant that overruns is charged for it. Claims in a sample (used time, busy
 //! until) change only the claimant's own treatment: turns are charged by wall time, and a shared mode
@@ -26,6 +27,7 @@ mod divide;
 mod domain;
 mod entry;
 mod files;
+mod floor;
 mod gate;
 mod in_use;
 mod line;
@@ -34,6 +36,7 @@ mod parts;
 mod pauses;
 mod phase;
 mod pick;
+mod piece;
 mod place;
 mod round;
 mod sample;

@@ -3,8 +3,8 @@
 //! with a lull.
 //!
 //! Promises: a closed gate is opened by its tenant's next turn, by a lull, by the phase of all together, or by a hand-over
-//! after which it [stays open](Domain::stays_open); only a tenant of lower priority than others may find none of these for
-//! as long as the others work. A drain ends at the first full step after its time-out. No drain begins for the work of a
+//! after which it [stays open](Domain::stays_open); only where there is no floor (`floor`) may a tenant of lower priority
+//! than others find none of these for as long as the others work. A drain ends at the first full step after its time-out. No drain begins for the work of a
 //! tenant of lower priority than the one that is picked.
 //!
 //! Does not choose holders or the length of their turns (`pick`), nor decide trials (`together`).
@@ -35,7 +35,9 @@ impl Domain<'_> {
     pub(super) fn drive(&mut self) -> u64 {
         self.divide();
         self.divide_cycle();
+        self.settle_floors();
         self.charge();
+        self.end_pieces();
         self.change_levels();
         self.settle_lingering();
         if self.is_full_step() {
@@ -59,13 +61,14 @@ impl Domain<'_> {
         self.next_wake_ns()
     }
 
-    /// True if a tenant that demands a device shares one with a tenant of lower priority that may launch: the lower one
+    /// True if a tenant that demands a device shares one with a tenant of lower rank that may launch: the lower one
     /// holds the turn or, in another phase than turns, has an open gate.
     pub(super) fn overtaken(&self) -> bool {
         let runs = |t: &&TenantState| t.open && (t.holder || self.state.mode != TurnMode::Held);
         self.demanders().any(|high| {
-            let mut lower = self.members().filter(|t| t.priority < high.priority);
-            lower.any(|low| runs(&low) && low.shares_device(high))
+            let mut lower = self.members().filter(|t| t.rank() < high.rank());
+            lower
+                .any(|low| runs(&low) && low.shares_device(high) && !self.waits_for_step(high, low))
         })
     }
 
@@ -163,7 +166,8 @@ impl Domain<'_> {
         let now_ns = self.now_ns;
         let timed_out = self.lasted(since_ns, self.tuning.drain_timeout_ns);
         let closed_now = |t: &&TenantState| t.closed_ns >= since_ns;
-        let busy = self.members().filter(closed_now).any(|t| t.lingering);
+        let busy =
+            self.members().filter(closed_now).any(|t| t.lingering && self.may_be_waited_for(t));
         if busy && !timed_out {
             return;
         }
@@ -239,6 +243,7 @@ impl Domain<'_> {
             tenant.begin_turn(now_ns);
             tenant.picked = false;
         }
+        self.begin_pieces();
         self.state.mode = TurnMode::Held;
         self.state.turn = self.state.turn.wrapping_add(1);
         self.state.counters.turns = self.state.counters.turns.saturating_add(1);
@@ -264,10 +269,10 @@ impl Domain<'_> {
         }
         let mut outranks_all = true;
         for picked in beside {
-            if picked.priority > tenant.priority {
+            if picked.rank() > tenant.rank() {
                 return false;
             }
-            outranks_all &= picked.priority < tenant.priority;
+            outranks_all &= picked.rank() < tenant.rank();
         }
         // A tenant whose work lasts for several turns would, with an open gate, be sliced with the holder until
         // that is noticed, which costs some six switches between contexts. Its gate is closed instead, so that it waits
@@ -282,10 +287,16 @@ impl Domain<'_> {
     /// gate is closed. One whose gate is open already runs beside that work.
     fn is_waited_for(&self, tenant: &TenantState) -> bool {
         let launches = tenant.last_launch_ns.saturating_add(self.tuning.idle_ns) > self.now_ns;
-        (tenant.busy(self.now_ns) || launches)
-            && self.members().any(|t| {
-                t.picked && !t.open && t.priority <= tenant.priority && t.shares_device(tenant)
-            })
+        // Its process says what is in flight as its gate closes.
+        let has_piece = tenant.floor.drains(self.now_ns) && tenant.has_launched();
+        (tenant.busy(self.now_ns) || launches || has_piece) && self.may_be_waited_for(tenant)
+    }
+
+    fn may_be_waited_for(&self, tenant: &TenantState) -> bool {
+        let comes = |t: &TenantState| {
+            t.picked && !t.open && t.shares_device(tenant) && t.priority <= tenant.priority
+        };
+        tenant.floor.drains(self.now_ns) || self.members().any(comes)
     }
 
     /// Ends the turn of each holder that has been idle beyond its patience; its gate stays open until a hand-over closes it.
@@ -309,7 +320,8 @@ impl Domain<'_> {
     }
 
     /// Time for which an idle holder keeps its turn although another waits, if the holder has had less than the waiting
-    /// tenant. A kernel of the waiting tenant's may keep the holder out for much longer than the holder's own pause lasts.
+    /// tenant, or is a stepper of higher priority. A kernel of the waiting tenant's may keep the holder out for much longer
+    /// than the holder's own pause lasts.
     fn patience_ns(&self, holder: &TenantState) -> u64 {
         let ahead = |t: &&TenantState| {
             self.contends(t)
@@ -317,7 +329,14 @@ impl Domain<'_> {
                 && t.place.virtual_ns > holder.place.virtual_ns
         };
         let longest_ns = self.members().filter(ahead).map(|t| t.longest_ns).max().unwrap_or(0);
-        (longest_ns / PATIENCE_PART).min(MOST_PATIENCE_NS)
+        let patience_ns = (longest_ns / PATIENCE_PART).min(MOST_PATIENCE_NS);
+        // Two hand-overs between two of its steps would cost it more than lower ones get.
+        let is_lower = |t: &TenantState| t.priority < holder.priority || !t.shares_device(holder);
+        match holder.steps.is_stepper() && self.members().filter(|t| self.contends(t)).all(is_lower)
+        {
+            true => patience_ns.max(self.tuning.grace_ns),
+            false => patience_ns,
+        }
     }
 
     /// Closes the gates of tenants that are open beside a holder, have demanded the device together with it for too long,

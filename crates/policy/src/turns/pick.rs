@@ -131,8 +131,8 @@ impl Domain<'_> {
         let near_ns = self.round_step_ns() / 2;
         let fits = |t: &TenantState| self.is_member(t) && is(t);
         let fitting = || self.tenants.iter().enumerate().filter(|(_, t)| fits(t));
-        let priority = fitting().map(|(_, t)| t.priority).max()?;
-        let level = || fitting().filter(|(_, t)| t.priority == priority);
+        let rank = fitting().map(|(_, t)| t.rank()).max()?;
+        let level = || fitting().filter(|(_, t)| t.rank() == rank);
         let lowest_ns = level().map(|(_, t)| t.virtual_at_end_ns(self.now_ns)).min()?;
         let is_near =
             |t: &TenantState| t.virtual_at_end_ns(self.now_ns) <= lowest_ns.saturating_add(near_ns);
@@ -145,6 +145,9 @@ impl Domain<'_> {
     /// Length of the turn that `row` begins now; moves the round on when it is complete, or to
     /// where steps have brought it.
     pub(super) fn turn_ns(&mut self, row: usize) -> u64 {
+        if let Some(piece_ns) = self.piece_ns(row) {
+            return piece_ns;
+        }
         let step_ns = self.round_step_ns();
         let Some(tenant) = self.tenants.get(row) else { return self.tuning.min_turn_ns };
         let (virtual_ns, weight) = (tenant.virtual_at_end_ns(self.now_ns), tenant.weight);

@@ -11,6 +11,7 @@ use super::device_set::bit;
 use super::in_use::InUse;
 use super::parts::Asked;
 use super::pauses::Pauses;
+use super::piece::Floor;
 use super::place::Place;
 use super::sample::Sample;
 use super::stepping::{Look, Stepping};
@@ -114,6 +115,7 @@ pub struct TenantState {
     pub(super) window_used_ns: u64,
     pub(super) in_use: InUse,
     pub(super) steps: Stepping,
+    pub(super) floor: Floor,
     /// Progress under turns, and in the trial of everybody open that followed.
     pub(super) gated_ppm: u64,
     pub(super) tried_ppm: u64,
@@ -450,6 +452,7 @@ impl TenantState {
         }
         self.ended_by_cap = self.cap_opens_ns(now_ns) != 0;
         self.holder = false;
+        self.floor.turn_ended();
         self.served_ns = now_ns;
         self.steady_turns = if paused_work { 0 } else { self.steady_turns.saturating_add(1) };
         let was_long = now_ns.saturating_sub(self.opened_ns) >= long_ns;
@@ -467,6 +470,7 @@ impl TenantState {
         let cost = due_ns.saturating_mul(VIRTUAL_SCALE) / self.weight.max(1);
         self.place.virtual_ns = self.place.virtual_ns.saturating_add(cost);
         self.held_ns = self.held_ns.saturating_add(wall_ns);
+        self.floor.charge(wall_ns);
     }
 }
 

@@ -18,7 +18,7 @@ pub struct Tuning {
     /// Longest turn of others while a tenant of the latency class waits. Its own are as long as any:
     /// a request that fits is answered in one.
     pub latency_quantum_ns: u64,
-    /// Shortest turn of any weight; a tenant of small weight has fewer turns instead.
+    /// Shortest turn of any weight, and a piece of the floor; a tenant of small weight has fewer turns instead.
     pub min_turn_ns: u64,
     /// How long a turn lasts at least before a tenant that is far behind ends it.
     pub min_hold_ns: u64,
@@ -40,6 +40,9 @@ pub struct Tuning {
     pub latency_horizon_ns: u64,
     /// The same beside a tenant of higher priority.
     pub low_horizon_ns: u64,
+    /// Part of a device's time for tenants of lower priority, all together, that others would keep from it for ever, in
+    /// millionths; 0 for none.
+    pub floor_ppm: u64,
     /// How often an idle tenant of higher priority is looked at.
     pub priority_poll_ns: u64,
     /// How often an idle tenant of the latency class is looked at.
@@ -95,6 +98,7 @@ impl Default for Tuning {
             horizon_ns: 4 * MS,
             latency_horizon_ns: 500 * US,
             low_horizon_ns: 150 * US,
+            floor_ppm: 20_000,
             priority_poll_ns: 80 * US,
             latency_poll_ns: 500 * US,
             overdue_poll_ns: 30 * US,

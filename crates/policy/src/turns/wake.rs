@@ -86,6 +86,7 @@ impl Domain<'_> {
         }
         let looks = self.members().filter_map(|t| t.pauses.look_ns(tuning));
         let wake_ns = looks.filter(|ns| *ns > now_ns).fold(wake_ns, u64::min);
+        let wake_ns = wake_ns.min(self.piece_look_ns());
         if contended { wake_ns.min(self.over_look_ns()).min(self.first_step_ns()) } else { wake_ns }
     }
 

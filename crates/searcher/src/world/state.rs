@@ -136,6 +136,7 @@ pub struct World {
     pub(super) has_board: bool,
     /// How long strangers are there before a daemon knows.
     pub(crate) unnoticed_ns: u64,
+    pub(crate) floor_ppm: u64,
     pub(super) waiters: Vec<Waiter>,
     pub(super) keys: u64,
     pub(super) trace: Trace,
@@ -202,6 +203,7 @@ impl World {
             meetings: BTreeMap::new(),
             has_board: knobs.has_board,
             unnoticed_ns: knobs.unnoticed_ns,
+            floor_ppm: knobs.floor_ppm,
             waiters: Vec::new(),
             keys: 0,
             trace: Trace::default(),
