@@ -41,6 +41,8 @@ pub struct Who {
     pub weight: u32,
     /// The higher one goes first.
     pub priority: i32,
+    /// Its cap in percent; 0 for none.
+    pub cap: u32,
 }
 
 /// Results of a tenant.
@@ -50,7 +52,7 @@ pub struct Reached {
     pub steps_ns: Vec<u64>,
     /// Its part of all device time that was used, in percent.
     pub part: f64,
-    /// Its progress, in percent of that alone.
+    /// Its progress, in percent of that alone and under no cap.
     pub progress: f64,
     /// Its kernels each second.
     pub rate: f64,
@@ -59,13 +61,19 @@ pub struct Reached {
 impl Who {
     /// One of the default weight and priority.
     pub fn of(work: Work) -> Self {
-        Self { work, weight: 0, priority: 0 }
+        Self { work, weight: 0, priority: 0, cap: 0 }
     }
 
     /// Of so much weight.
     #[must_use]
     pub fn weighs(self, weight: u32) -> Self {
         Self { weight, ..self }
+    }
+
+    /// Under a cap of so many percent.
+    #[must_use]
+    pub fn under(self, cap: u32) -> Self {
+        Self { cap, ..self }
     }
 
     /// Of so high a priority.
@@ -112,6 +120,7 @@ impl Who {
         TenantPlan {
             weight: self.weight,
             priority: self.priority,
+            share_ppm: u64::from(self.cap) * 10_000,
             processes,
             ..TenantPlan::default()
         }
@@ -190,7 +199,7 @@ fn run_under(tenants: &[Who], under: Knobs, devs: &[Dev]) -> Vec<Reached> {
     let wall_ns = (RUN_NS - FIRST_NS) as f64;
     let alone_ns = FIRST_NS + SECOND;
     let of = |(at, who): (usize, &Who)| {
-        let alone = had(&seen(&[*who], knobs(alone_ns), &[]), 0).1 as f64 / SECOND as f64;
+        let alone = had(&seen(&[who.under(0)], knobs(alone_ns), &[]), 0).1 as f64 / SECOND as f64;
         let (busy_ns, kernels) = had(&beside, at);
         let times = beside.ended_ns[at].windows(2).map(|ends| ends[1] - ends[0]);
         let mut steps_ns: Vec<_> = times.filter(|_| who.step_ns().is_some()).collect();
@@ -254,9 +263,13 @@ pub fn drawn(seed: u64) -> Vec<Who> {
     all
 }
 
-/// The part of the device that each is due, in percent.
+/// The part of the device that each is due, in percent: by weight, or by caps that all of them have.
 pub fn parts(tenants: &[Who]) -> Vec<f64> {
-    let weight = |who: &Who| if who.weight == 0 { 100.0 } else { f64::from(who.weight) };
+    let weight = |who: &Who| match (who.cap, who.weight) {
+        (0, 0) => 100.0,
+        (0, weight) => f64::from(weight),
+        (cap, _) => f64::from(cap),
+    };
     let all: f64 = tenants.iter().map(weight).sum();
     tenants.iter().map(|who| 100.0 * weight(who) / all).collect()
 }

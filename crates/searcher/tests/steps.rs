@@ -72,6 +72,25 @@ fn steps_take_no_longer_than_a_cycle() {
     assert!(faults.is_empty(), "{faults:#?}");
 }
 
+/// Caps are as good as weights among those that make steps.
+#[test]
+fn steps_under_caps_take_no_longer() {
+    let mut faults = Vec::new();
+    for caps in [&[30, 70][..], &[50, 50], &[20, 20, 60], &[25, 25, 25, 25]] {
+        let tenants: Vec<_> = caps.iter().map(|cap| Who::of(DECODE).under(*cap)).collect();
+        faults.extend(judge(
+            &format!("caps of {caps:?}"),
+            &tenants,
+            caps.iter().all(|cap| cap == &caps[0]),
+        ));
+    }
+    let uneven =
+        |ns: u64| [Who::of(DECODE).under(70), Who::of(Work::Steps(ns, 150 * US)).under(30)];
+    faults.extend(row("4 and 1 ms, 70 and 30 %", &uneven(MS)));
+    faults.extend(row("4 and 12 ms, 70 and 30 %", &uneven(12 * MS)));
+    assert!(faults.is_empty(), "{faults:#?}");
+}
+
 #[test]
 fn steps_beside_a_flood_take_little_longer() {
     let mut faults = row("decode and flood", &[Who::of(DECODE), Who::of(FLOOD)]);

@@ -16,6 +16,8 @@ use table::capped;
 
 /// Seeds of a run: those that take longest to be seen are among them.
 const SEEDS: u64 = 60;
+/// Those of which are played beside a thread that waits.
+const BESIDE_WAITS: u64 = 20;
 const RUN_NS: u64 = 12 * SECOND;
 /// Longest round of a program's kernels.
 const ROUND_NS: u64 = 1_500 * MS;
@@ -115,9 +117,25 @@ fn uncharged_ns(seed: u64, cap: u64, ops: &Ops) -> (u64, u64) {
 
 #[test]
 fn no_program_has_more_than_a_bound_uncharged() {
+    judge(SEEDS, |program| program);
+}
+
+/// The same beside a thread of the program's that waits in the driver all the time, for a host function that does not end.
+#[test]
+fn no_program_hides_behind_a_thread_that_waits() {
+    judge(BESIDE_WAITS, |mut program| {
+        let (length_ns, stream) = (RUN_NS, 9);
+        let ops = vec![Op::HostFunction { length_ns, stream }, Op::StreamSync { stream }];
+        program.ops.insert(0, Op::Thread { ops });
+        program
+    });
+}
+
+/// Plays the programs of so many seeds, changed as asked, and fails with those beyond their bound.
+fn judge(seeds: u64, changed: impl Fn(Program) -> Program) {
     let mut beyond = Vec::new();
-    for seed in 0..SEEDS {
-        let Program { what, ops, period_ns } = program(seed);
+    for seed in 0..seeds {
+        let Program { what, ops, period_ns } = changed(program(seed));
         for cap in [30, 70] {
             let (uncharged_ns, had_ns) = uncharged_ns(seed, cap, &ops);
             let bound_ns = oracle::uncharged_ns(period_ns, RUN_NS);

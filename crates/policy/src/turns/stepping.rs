@@ -47,8 +47,6 @@ pub(super) struct Look {
     pub(super) launch_ns: u64,
     /// Time that it has waited for turns so far.
     pub(super) waited_ns: u64,
-    /// It has a cap.
-    pub(super) has_cap: bool,
     /// Its longest kernel.
     pub(super) longest_ns: u64,
     /// It waits at its closed gate.
@@ -66,14 +64,16 @@ pub(super) struct Look {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Stepping {
     pub(super) first: First,
-    /// Moving means of a step, and of the time from its end to the next launch.
+    /// Moving means of a step, and of the host's time from its end until it comes to its gate.
     pub(super) step_ns: u64,
     pub(super) gap_ns: u64,
+    /// The same of the time between the ends and the launches that are seen: of several steps between two looks, or of
+    /// many launches, that is too long.
+    pub(super) pause_ns: u64,
     /// The same from its last launch to its end.
     tail_ns: u64,
     sure: u32,
-    /// It has no cap, which it would wait for and not for its turns, and no kernel that outlasts a
-    /// step.
+    /// It has no kernel that outlasts a step.
     pub(super) is_free: bool,
     /// When all it launched was seen to have ended; 0 while some has not.
     ended_ns: u64,
@@ -89,7 +89,7 @@ impl Stepping {
     /// Whether it is a stepper, at work for half of the time and more.
     pub(super) fn is_stepper(&self) -> bool {
         // The take-over is in the first step.
-        let pause_ns = self.gap_ns.saturating_add(TAKEOVER_NS);
+        let pause_ns = self.pause_ns.saturating_add(TAKEOVER_NS);
         let is_short = self.step_ns <= MOST_NS && pause_ns <= self.step_ns;
         self.is_free && self.may_be_one() && is_short
     }
@@ -119,7 +119,7 @@ impl Stepping {
     pub(super) fn look(&mut self, look: &Look) {
         let Look { now_ns, is_busy, drained, wants, .. } = *look;
         // A length that was measured beside others is longer by their slices.
-        self.is_free = !look.has_cap && look.longest_ns / 3 <= MOST_NS / 2;
+        self.is_free = look.longest_ns / 3 <= MOST_NS / 2;
         let comes = wants && !self.came;
         if look.sleepers > 1 {
             // Work of the other threads runs behind the first one's.
@@ -131,12 +131,7 @@ impl Stepping {
         }
         self.came |= comes;
         if look.launched && self.ended_ns != 0 {
-            let waited_ns = look.waited_ns.saturating_sub(self.waited_ns);
-            let back_ns = look.launch_ns.saturating_sub(waited_ns);
-            // A pause of seconds before the first turn kept four decode servers from short turns for 1.8 s (an H200,
-            // bench/results/h200-2026-11-30/steps.txt).
-            let gap_ns = back_ns.saturating_sub(self.ended_ns).min(MOST_NS);
-            self.gap_ns = of_so_far(self.gap_ns, gap_ns);
+            self.look_at_pause(look);
         }
         self.look_at_first(look);
         let has_ended = drained && !is_busy;
@@ -149,6 +144,24 @@ impl Stepping {
             self.ended_ns = 0;
         }
         self.slept = look.sleeps && !wants;
+    }
+
+    /// It has launched again.
+    fn look_at_pause(&mut self, look: &Look) {
+        let waited_ns = look.waited_ns.saturating_sub(self.waited_ns);
+        // A pause of seconds before the first turn kept four decode servers from short turns for 1.8 s (an H200,
+        // bench/results/h200-2026-11-30/steps.txt).
+        let until = |began_ns: u64| {
+            began_ns.saturating_sub(waited_ns).saturating_sub(self.ended_ns).min(MOST_NS)
+        };
+        let pause_ns = until(look.launch_ns);
+        // The last launch is not the first of its step; who waited has gone on within a take-over.
+        let taken_ns = look.opened_ns.saturating_add(TAKEOVER_NS);
+        let gap_ns = until(look.launch_ns.min(taken_ns));
+        self.pause_ns = of_so_far(self.pause_ns, pause_ns);
+        if look.opened_ns > self.ended_ns && waited_ns != 0 {
+            self.gap_ns = of_so_far(self.gap_ns, gap_ns);
+        }
     }
 
     fn look_at_first(&mut self, look: &Look) {

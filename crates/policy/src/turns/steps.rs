@@ -53,7 +53,7 @@ impl TenantState {
 
     /// When to look at the first step of its turn, if its length is worth knowing.
     fn step_look_ns(&self, now_ns: u64, poll_ns: u64) -> Option<u64> {
-        let is_short = self.steps.step_ns == 0 || self.steps.gap_ns <= self.steps.step_ns;
+        let is_short = self.steps.step_ns == 0 || self.steps.pause_ns <= self.steps.step_ns;
         if !(self.steps.is_free && self.steps.may_be_one() && is_short) {
             return None;
         }
@@ -81,11 +81,13 @@ impl Domain<'_> {
         let these = || at_work().filter(|t| t.priority == level);
         let steppers = || these().filter(|t| t.steps.is_stepper()).map(|t| &t.steps);
         steppers().next()?;
-        // Short turns would end in the midst of a kernel that outlasts them all, and cost a cap
-        // what it cannot make good.
+        // Short turns would end in the midst of a kernel that outlasts them all. Beside a cap they cost
+        // who makes no steps more hand-overs, which a cap cannot make good.
         let full_ns = self.state.full_quantum_ns(self.tuning);
         let outlasts = |t: &TenantState| !t.steps.is_stepper() && t.longest_ns > full_ns;
-        if these().any(|t| outlasts(t) || t.asked.cap_ppm.is_some()) {
+        let costs_a_cap =
+            |t: &TenantState| t.asked.cap_ppm.is_some() && !these().all(|t| t.steps.is_stepper());
+        if these().any(|t| outlasts(t) || costs_a_cap(t)) {
             return None;
         }
         let sum = |of: fn(&Stepping) -> u64| steppers().map(of).fold(0, u64::saturating_add);

@@ -237,7 +237,6 @@ impl TenantState {
             has_launched: self.has_launched(),
             launch_ns: self.said_launch_ns,
             waited_ns: seen.waited_ns,
-            has_cap: self.asked.cap_ppm.is_some(),
             longest_ns: seen.longest_ns,
             wants: seen.wants,
             busy_until_ns: self.busy_until_ns,
