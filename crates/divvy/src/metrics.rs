@@ -192,7 +192,7 @@ const METRICS: &[Metric] = &[
         "divvy_device_preemptions",
         "",
         Read::DeviceCounter(|device| Value::Count(device.preemptions)),
-        "Turns ended early for a tenant of higher priority.",
+        "Turns ended early for a tenant of higher priority, or for the floor of a lower one.",
     ),
     metric(
         "divvy_device_trials",

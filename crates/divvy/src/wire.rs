@@ -334,7 +334,7 @@ pub struct DeviceView {
     pub handovers: u64,
     /// Drains given up.
     pub drain_timeouts: u64,
-    /// Turns ended early for a tenant of higher priority.
+    /// Turns ended early for a tenant of higher priority, or for the floor of a lower one.
     pub preemptions: u64,
     /// Trials of "everybody open".
     pub trials: u64,

@@ -47,7 +47,7 @@ pub struct Counters {
     pub handovers: u64,
     /// Drains given up after [`Tuning::drain_timeout_ns`].
     pub drain_timeouts: u64,
-    /// Turns ended early for a tenant of higher priority, or one far behind.
+    /// Turns ended early for a tenant of higher priority, for a piece of the floor, or for one far behind.
     pub preemptions: u64,
     /// Trials of "everybody open".
     pub trials: u64,

@@ -86,6 +86,7 @@ impl Floor {
         }
     }
 
+    /// Its piece may be over, or the work that is left of it has ended.
     pub(super) fn end_piece(&mut self, now_ns: u64, piece_ns: u64, has_ended: bool) {
         self.piece = match self.piece {
             Piece::Runs { until_ns } if until_ns <= now_ns => {
