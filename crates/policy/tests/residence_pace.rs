@@ -87,6 +87,25 @@ fn the_only_one_that_works_goes_on_while_another_comes() {
 }
 
 #[test]
+fn a_newcomer_that_stops_while_its_last_piece_comes_loses_its_turn() {
+    let mut hand = Hand::new(2);
+    let (start_ns, mut coming_bytes) = (hand.now_ns, 0);
+    while hand.state.counters().lost_turns == 0 {
+        assert!(hand.now_ns < start_ns + 5 * SEC, "{:?}", hand.orders);
+        let mut one = whole(1, 60, hand.now_ns + SEC);
+        if hand.begun && !hand.orders[0].run {
+            one.resident_bytes = hand.orders[0].allowed_bytes;
+        }
+        // Its last piece is on its way, and stays so.
+        coming_bytes = hand.orders[1].allowed_bytes.max(coming_bytes);
+        let returning_bytes = if coming_bytes == 60 * GIB { GIB / 4 } else { 0 };
+        let two =
+            Holder { resident_bytes: coming_bytes, returning_bytes, ..away(2, 60, 0, start_ns) };
+        hand.step(10 * MS, 80 * GIB, &[one, two]);
+    }
+}
+
+#[test]
 fn what_leaves_is_ahead_of_what_comes_by_a_little() {
     let mut hand = Hand::new(2);
     hand.tuning.lead_bytes = 2 * GIB;

@@ -287,10 +287,10 @@ impl HolderState {
         }
     }
 
-    /// It may bring back a piece of any size, or all that it holds. A newcomer with less room than its next piece needs is not
-    /// late: the victim is, and is to be found out first.
+    /// It may bring back a piece of any size, or all that it holds; a piece on its way has its room, and is not back. A newcomer
+    /// with less room than its next piece needs is not late: the victim is, and is to be found out first.
     fn has_room(&self) -> bool {
-        let room_bytes = self.ceiling_bytes.saturating_sub(self.resident_bytes);
+        let room_bytes = self.ceiling_bytes.saturating_sub(self.there_bytes());
         room_bytes >= MAX_BYTES || room_bytes > 0 && self.ceiling_bytes >= self.held_bytes()
     }
 
@@ -303,17 +303,21 @@ impl HolderState {
             (_, true) => Watch::Rises,
             _ => Watch::None,
         };
+        let level_bytes = match watch {
+            Watch::Falls => self.resident_bytes,
+            _ => self.there_bytes(),
+        };
         if watch != self.watch || watch == Watch::None {
-            (self.watch, self.mark_bytes, self.late_ns) = (watch, self.resident_bytes, 0);
+            (self.watch, self.mark_bytes, self.late_ns) = (watch, level_bytes, 0);
             self.has_stayed = false;
             return;
         }
         let moved_bytes = match watch {
-            Watch::Falls => self.mark_bytes.saturating_sub(self.resident_bytes),
-            _ => self.resident_bytes.saturating_sub(self.mark_bytes),
+            Watch::Falls => self.mark_bytes.saturating_sub(level_bytes),
+            _ => level_bytes.saturating_sub(self.mark_bytes),
         };
         if moved_bytes > 0 {
-            self.mark_bytes = self.resident_bytes;
+            self.mark_bytes = level_bytes;
             if must_fall {
                 self.turns_in_place = 0;
             }
