@@ -87,6 +87,32 @@ fn the_only_one_that_works_goes_on_while_another_comes() {
 }
 
 #[test]
+fn those_that_leave_for_one_that_comes_have_no_turn_before_it_is_there() {
+    let mut hand = Hand::new(3);
+    let start_ns = hand.now_ns;
+    let asks = Holder { asked_bytes: 50 * GIB, ..away(3, 50, 0, start_ns) };
+    let (mut here, mut closed_ns) = ([40 * GIB, 30 * GIB], [0; 2]);
+    // Two of three fit. A turn is over after 100 ms, and memory leaves once work of 200 ms has ended.
+    while hand.orders[2].allowed_bytes < 50 * GIB {
+        assert!(hand.now_ns < start_ns + SEC / 2, "{:?}", hand.orders);
+        let mut holders = [whole(1, 40, 1), whole(2, 30, 1), asks];
+        for row in 0..2 {
+            let (holder, order) = (&mut holders[row], hand.orders[row]);
+            let is_closed = hand.begun && !order.run;
+            closed_ns[row] = if is_closed { closed_ns[row] + 10 * MS } else { 0 };
+            let most_bytes = if is_closed { order.allowed_bytes } else { holder.size_bytes };
+            if closed_ns[row] == 0 || closed_ns[row] > 200 * MS {
+                here[row] = most_bytes;
+            }
+            holder.resident_bytes = here[row];
+            holder.wants_since_ns = if is_closed { start_ns } else { 0 };
+            holder.busy_until_ns = hand.now_ns + SEC;
+        }
+        hand.step(10 * MS, 100 * GIB, &holders);
+    }
+}
+
+#[test]
 fn a_newcomer_that_stops_while_its_last_piece_comes_loses_its_turn() {
     let mut hand = Hand::new(2);
     let (start_ns, mut coming_bytes) = (hand.now_ns, 0);

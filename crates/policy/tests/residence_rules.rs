@@ -342,6 +342,8 @@ fn stuck_victim(max_wait_ns: u64) -> (Node, usize) {
     let restores = |row: &usize| node.status(*row) == HolderStatus::Restores;
     let newcomer = (0..3).find(restores).expect("one that comes");
     node.proc_mut(victim).stopped = true;
+    // Of those that have turns the one that has grown is the first to lose its own.
+    node.proc_mut(newcomer).held_bytes += MIB;
     // A part of a piece is free, which nobody can use.
     node.room.capacity_bytes += 100 * MIB;
     node.room.room_bytes = node.room.capacity_bytes;

@@ -171,25 +171,18 @@ impl Step<'_> {
         true
     }
 
-    /// Whether a turn that is over goes on, since the device would stand still: its copies on the host are still being
-    /// made, or it is the only one that works while another comes.
+    /// Whether a turn that is over goes on: its copies on the host are still being made, so that the device would stand still,
+    /// or another comes. A hand-over ends before the next begins, or those that leave for it had their turns back before
+    /// they had left.
     fn is_kept_on(&self, holder: &HolderState) -> bool {
         let Some(member) = holder.member else { return false };
         let over_ns = member.ran_ns(self.now_ns).saturating_sub(self.quantum_ns(holder));
         if over_ns >= self.tuning.max_wait_ns / LONGER_PART {
             return false;
         }
-        if self.now_ns < holder.copies_by_ns {
-            return true;
-        }
-        let others = || self.members().filter(|(_, h)| h.tenant != holder.tenant && h.active);
-        let comes = |h: &HolderState| h.member.is_some_and(|m| m.resident_since_ns == 0);
-        let coming = others().filter(|(_, h)| comes(h));
-        let coming_bytes = coming
-            .fold(0_u64, |sum, (_, h)| sum.saturating_add(h.member.map_or(0, |m| m.away_bytes)));
-        // Half the rate: one that comes waits for others' bytes to leave.
-        let coming_ns = time_of(coming_bytes, self.rate_bytes_per_s() / 2);
-        over_ns < coming_ns && !others().any(|(_, h)| !comes(h) && !h.leaving)
+        let comes =
+            |h: &HolderState| h.member.is_some_and(|m| m.resident_since_ns == 0 && !m.filler);
+        self.now_ns < holder.copies_by_ns || self.members().any(|(_, h)| comes(h))
     }
 
     fn grant(&mut self, row: usize, filler: bool) {
