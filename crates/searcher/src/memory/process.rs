@@ -170,13 +170,22 @@ impl MemoryProcess {
         self.is_able() && (self.works && self.there_bytes > 0 || self.is_denied)
     }
 
-    /// Bytes that exist, and those that it wants beside.
+    /// Bytes that exist, and those that it makes or wants beside.
     pub fn size_bytes(&self) -> u64 {
+        let raised_bytes = match self.raise {
+            Some(Raise::Looks { bytes, is_new: true }) => bytes,
+            _ => 0,
+        };
+        self.held_bytes() + raised_bytes + self.wanted_bytes
+    }
+
+    /// Bytes that exist.
+    pub fn held_bytes(&self) -> u64 {
         let twice_bytes = match self.raise {
             Some(Raise::Made { bytes, is_new: false, .. }) => bytes,
             _ => 0,
         };
-        self.there_bytes + self.away_bytes - twice_bytes + self.wanted_bytes
+        self.there_bytes + self.away_bytes - twice_bytes
     }
 
     fn below(&mut self, bound: u64) -> u64 {
