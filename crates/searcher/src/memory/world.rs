@@ -44,7 +44,7 @@ pub struct MemoryWorld {
     pub capacity_bytes: Option<u64>,
     /// Bytes of others that the owner knows of.
     known_foreign_bytes: u64,
-    /// When memory that cannot leave changed last.
+    /// When memory that cannot leave changed last, or the owner learned that it had.
     pub fixed_ns: u64,
     /// The owner, while there is one.
     pub owner: MemoryOwner,
@@ -208,7 +208,11 @@ impl MemoryWorld {
         let (now_ns, card_bytes) = (self.now_ns, self.card.card_bytes);
         // Processes with memory there say at times what is free, and where the driver refuses what the owner allows.
         if self.places.iter().flat_map(|place| &place.process).any(MemoryProcess::tells_free) {
-            self.known_foreign_bytes = self.card.fixed_bytes[1];
+            let foreign_bytes = self.card.fixed_bytes[1];
+            let known_bytes = std::mem::replace(&mut self.known_foreign_bytes, foreign_bytes);
+            if known_bytes != foreign_bytes {
+                self.fixed_ns = now_ns;
+            }
         }
         let words: Vec<_> = self
             .places
