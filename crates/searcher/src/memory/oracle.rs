@@ -3,7 +3,7 @@
 //! Promises: bytes are the card's own, not what anybody says. Bounds are formulas of the planner's constants, the link and the
 //! processes' own slowness.
 
-use divvy_policy::residence::{HolderStatus, LOCKED_OUT_NS};
+use divvy_policy::residence::{HolderStatus, LOCKED_OUT_NS, PINNED_OUT_NS};
 
 use super::card::LINK_BYTES_PER_S;
 use super::case::MemoryCase;
@@ -26,6 +26,8 @@ pub struct MemoryJudge {
     may_run: Vec<bool>,
     /// Since when that has been so.
     since_ns: Vec<u64>,
+    /// Whether each has asked for memory while it was owed something.
+    has_asked: Vec<bool>,
     /// Words of that kind that were looked at.
     told: usize,
     /// Bytes moved, and when anybody worked last.
@@ -56,6 +58,7 @@ impl MemoryJudge {
             owed_ns: vec![BEGIN_NS; case.tenants.len()],
             may_run: vec![true; case.tenants.len()],
             since_ns: vec![BEGIN_NS; case.tenants.len()],
+            has_asked: vec![false; case.tenants.len()],
             told: 0,
             worked: (0, BEGIN_NS),
             has_fitted: true,
@@ -155,58 +158,40 @@ impl MemoryJudge {
     /// Looks whether anybody who could run has waited too long.
     fn see_waits(&mut self, world: &MemoryWorld) {
         let tuning = world.owner.tuning();
-        let tenants = world.wishes.len();
-        let mut size_bytes = vec![0_u64; tenants];
-        let mut waits = vec![false; tenants];
-        let mut is_adverse = vec![false; tenants];
-        let mut is_host_short = false;
-        for (tenant, process) in world.living() {
-            size_bytes[tenant] = size_bytes[tenant].saturating_add(process.size_bytes());
-            waits[tenant] |= process.waits_from_ns != 0;
-            is_adverse[tenant] |= !process.is_able();
-            is_host_short |= process.host_full_ns + 2 * tuning.max_wait_ns > world.now_ns
-                && process.host_full_ns != 0;
-        }
-        let adverse = (0..tenants).filter(|tenant| is_adverse[*tenant]);
-        let adverse_count = adverse.count() as u64;
-        let pinned_bytes: u64 = (0..tenants)
-            .filter(|tenant| is_adverse[*tenant])
-            .map(|tenant| {
-                let lies = world.living().any(|(t, p)| t == tenant && p.lie.is_some());
-                if lies { world.card.card_bytes } else { size_bytes[tenant] }
-            })
-            .fold(0, u64::saturating_add);
+        let sums = sums(world);
+        let is_host_short = world.living().any(|(_, process)| {
+            process.host_full_ns != 0
+                && process.host_full_ns + 2 * tuning.max_wait_ns > world.now_ns
+        });
+        let pinned_bytes = sums.iter().map(|sum| sum.pinned_bytes).fold(0, u64::saturating_add);
         let left_bytes = world.card.room_bytes().saturating_sub(pinned_bytes);
+        let bound_bytes = world.capacity_bytes.unwrap_or(u64::MAX);
+        let given_bytes = world.card.room_bytes().min(bound_bytes).saturating_sub(pinned_bytes);
         let lies = world.living().any(|(_, process)| process.lie.is_some());
-        let count = tenants as u64;
-        let move_ns = world.card.card_bytes * 2 / (LINK_BYTES_PER_S / 1_000_000_000);
-        // Each may have to be moved for, and each that does not follow be waited for as a newcomer and as a victim.
-        let bound_ns = tuning.max_wait_ns
-            + count * (move_ns + self.slowest_ns + 50 * MS)
-            + adverse_count * (3 + count) * tuning.patience_ns
-            // An ask may be one for more than there is, which is refused after a while.
-            + 6_000 * MS;
-        for tenant in 0..tenants {
+        let bound_ns = self.bound_ns(world, &sums);
+        for (tenant, sum) in sums.iter().enumerate() {
             let is_frozen = world.owner.orders.get(tenant).map(|order| order.status)
                 == Some(HolderStatus::Frozen);
-            let may_run = size_bytes[tenant] <= left_bytes;
+            // A bound keeps nobody from what it holds, and gives nothing beyond.
+            let is_given = sum.size_bytes == sum.held_bytes || sum.size_bytes <= given_bytes;
+            let may_run = sum.held_bytes <= left_bytes && is_given;
             if may_run != self.may_run[tenant] {
                 (self.may_run[tenant], self.since_ns[tenant]) = (may_run, world.now_ns);
             }
             // Tenants are not told that they lack what a lie makes them believe they do not have.
-            let is_owed = waits[tenant]
-                && !is_adverse[tenant]
-                && !is_host_short
-                && !is_frozen
-                && (may_run || !lies);
+            let is_owed =
+                sum.waits && !sum.is_adverse && !is_host_short && !is_frozen && (may_run || !lies);
+            self.has_asked[tenant] = is_owed && (self.has_asked[tenant] || sum.asks);
             if !is_owed {
                 self.owed_ns[tenant] = world.now_ns;
                 continue;
             }
             let since_ns = self.owed_ns[tenant].max(self.since_ns[tenant]).max(world.upset_ns);
-            let bound_ns = if may_run { bound_ns } else { bound_ns + LOCKED_OUT_NS };
+            // Its ask is refused first: until then it is not known whether what it holds has room.
+            let refusal_ns = if self.has_asked[tenant] { PINNED_OUT_NS } else { 0 };
+            let bound_ns = if may_run { bound_ns } else { bound_ns + refusal_ns + LOCKED_OUT_NS };
             if world.now_ns.saturating_sub(since_ns) > bound_ns {
-                let (ms, mib) = (bound_ns / MS, size_bytes[tenant] >> 20);
+                let (ms, mib) = (bound_ns / MS, sum.size_bytes >> 20);
                 let orders = &world.owner.orders;
                 let what = if may_run { "waits" } else { "is not told" };
                 self.breaks(
@@ -221,6 +206,20 @@ impl MemoryJudge {
         // The word says what room there is: it waits for no turn.
         let bound_ns = if is_said { u64::MAX } else { bound_ns - tuning.max_wait_ns };
         self.see_told(world, bound_ns);
+    }
+
+    /// Time that a tenant which may run waits at most.
+    fn bound_ns(&self, world: &MemoryWorld, sums: &[TenantSum]) -> u64 {
+        let tuning = world.owner.tuning();
+        let count = sums.len() as u64;
+        let adverse_count = sums.iter().filter(|sum| sum.is_adverse).count() as u64;
+        let move_ns = world.card.card_bytes * 2 / (LINK_BYTES_PER_S / 1_000_000_000);
+        // Each may have to be moved for, and each that does not follow be waited for as a newcomer and as a victim.
+        tuning.max_wait_ns
+            + count * (move_ns + self.slowest_ns + 50 * MS)
+            + adverse_count * (3 + count) * tuning.patience_ns
+            // An ask may be one for more than there is, which is refused after a while.
+            + 6_000 * MS
     }
 
     /// Looks whether those that were told that they wait in vain did.
@@ -254,4 +253,35 @@ impl MemoryJudge {
             self.breaks(world, format!("{:.1} of {:.1} % are lost", 100.0 * lost, 100.0 * most));
         }
     }
+}
+
+/// A tenant as it is: sums over its processes.
+#[derive(Clone, Copy, Debug, Default)]
+struct TenantSum {
+    /// Bytes that exist, and those that it makes or wants beside.
+    size_bytes: u64,
+    /// Bytes that exist.
+    held_bytes: u64,
+    /// Bytes that others may have to do without.
+    pinned_bytes: u64,
+    waits: bool,
+    asks: bool,
+    is_adverse: bool,
+}
+
+fn sums(world: &MemoryWorld) -> Vec<TenantSum> {
+    let mut sums = vec![TenantSum::default(); world.wishes.len()];
+    for (tenant, process) in world.living() {
+        let sum = &mut sums[tenant];
+        sum.size_bytes = sum.size_bytes.saturating_add(process.size_bytes());
+        sum.held_bytes = sum.held_bytes.saturating_add(process.held_bytes());
+        sum.waits |= process.waits_from_ns != 0;
+        sum.asks |= process.words.asked_bytes > 0;
+        sum.is_adverse |= !process.is_able();
+    }
+    for (tenant, sum) in sums.iter_mut().enumerate().filter(|(_, sum)| sum.is_adverse) {
+        let lies = world.living().any(|(t, p)| t == tenant && p.lie.is_some());
+        sum.pinned_bytes = if lies { world.card.card_bytes } else { sum.size_bytes };
+    }
+    sums
 }
