@@ -244,8 +244,10 @@ impl MemoryJudge {
         let planned = tuning.overhead_ppm as f64 / 1e6;
         let tenants = world.wishes.len().max(2) as f64;
         let longest_ns = tuning.max_wait_ns as f64 / (tenants - 1.0);
+        // A process raises for a piece, looks, and then copies it: two ticks beside the copy.
+        let raises_ns = world.card.card_bytes.div_ceil(PIECE_BYTES) * 2 * world.tick_ns;
         let move_ns = world.card.card_bytes as f64 * 1e9 / LINK_BYTES_PER_S as f64
-            + (self.slowest_ns + 50 * MS) as f64;
+            + (raises_ns + self.slowest_ns + 50 * MS) as f64;
         let turn_ns = (move_ns / planned).min(longest_ns).max(tuning.min_quantum_ns as f64);
         let most = (2.0 * move_ns / (turn_ns + move_ns)).max(2.0 * planned);
         let lost = 1.0 - self.ran_ns as f64 / self.wanted_ns as f64;
