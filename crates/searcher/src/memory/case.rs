@@ -272,7 +272,8 @@ fn crowd(
         events.push(MemoryEvent { at_ms, tenant, process, what });
     }
     events.sort_by_key(|event| event.at_ms);
-    60_000
+    // Behind the last event an ask is refused, and then what is held has its word.
+    75_000
 }
 
 fn tenant(choose: Choices, card_mib: u64, plain: bool, fits: Option<u64>) -> MemoryTenant {
