@@ -3,7 +3,7 @@
 //!
 //! A tenant that wants a device, beside one of higher priority at work, is owed a part of the time
 //! that passes. When it is owed a piece it goes first, once: for a piece, or for the one kernel
-//! that outlasts it. Beside a stepper the piece begins where its step ends.
+//! that outlasts it.
 //!
 //! Promises: lower tenants together have no more than the floor, over any time in which one of
 //! higher priority is at work, but for one piece and one kernel of each; a piece that is not used
@@ -14,7 +14,6 @@
 
 use super::domain::Domain;
 use super::piece::{Floor, Piece};
-use super::stepping::MOST_NS;
 use super::tenant::TenantState;
 use crate::scaled::scaled;
 
@@ -42,7 +41,7 @@ impl Domain<'_> {
         for row in 0..self.tenants.len() {
             let more_ns = self.part_of_floor_ns(row, floor_ns);
             if let Some(tenant) = self.tenants.get_mut(row).filter(|_| more_ns != 0) {
-                tenant.floor.accrue(now_ns, more_ns, piece_ns);
+                tenant.floor.accrue(more_ns, piece_ns);
             }
         }
     }
@@ -92,22 +91,13 @@ impl Domain<'_> {
         self.tuning.min_turn_ns.saturating_sub(self.tuning.takeover_ns).max(1)
     }
 
-    /// When to look at pieces: as one ends, or soon where one waits for the end of a step.
+    /// When to look at pieces: as one ends.
     pub(super) fn piece_look_ns(&self) -> u64 {
-        let again_ns = self.now_ns.saturating_add(self.tuning.gappy_poll_ns);
         let of = |tenant: &TenantState| match tenant.floor.piece {
-            Piece::Accrues | Piece::Drains { .. } => u64::MAX,
-            Piece::Due { .. } => again_ns,
             Piece::Runs { until_ns } => until_ns.max(self.now_ns),
+            Piece::Accrues | Piece::Due | Piece::Drains { .. } => u64::MAX,
         };
         self.members().map(of).min().unwrap_or(u64::MAX)
-    }
-
-    /// Whether a tenant's piece waits for the end of another's step, which submits more before that.
-    pub(super) fn waits_for_step(&self, tenant: &TenantState, holder: &TenantState) -> bool {
-        let Piece::Due { since_ns } = tenant.floor.piece else { return false };
-        let is_amid = holder.steps.is_stepper() && !holder.ends_step();
-        is_amid && !self.lasted(since_ns, MOST_NS)
     }
 
     /// A tenant's part of the floor's time. Each that is in debt pays with its part; all other parts are

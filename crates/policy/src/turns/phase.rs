@@ -67,8 +67,7 @@ impl Domain<'_> {
         let runs = |t: &&TenantState| t.open && (t.holder || self.state.mode != TurnMode::Held);
         self.demanders().any(|high| {
             let mut lower = self.members().filter(|t| t.rank() < high.rank());
-            lower
-                .any(|low| runs(&low) && low.shares_device(high) && !self.waits_for_step(high, low))
+            lower.any(|low| runs(&low) && low.shares_device(high))
         })
     }
 

@@ -17,7 +17,7 @@ pub(super) enum Piece {
     #[default]
     Accrues,
     /// It goes first.
-    Due { since_ns: u64 },
+    Due,
     /// It has its turn, in which it goes first.
     Runs { until_ns: u64 },
     /// Others wait until then for the rest in flight, which beside them would take a slice.
@@ -37,17 +37,12 @@ pub(super) struct Floor {
 impl Floor {
     /// It goes before all others.
     pub(super) fn goes_first(&self) -> bool {
-        matches!(self.piece, Piece::Due { .. } | Piece::Runs { .. })
+        matches!(self.piece, Piece::Due | Piece::Runs { .. })
     }
 
     /// Work of its piece may be in flight, for which others wait.
     pub(super) fn drains(&self, now_ns: u64) -> bool {
         matches!(self.piece, Piece::Drains { until_ns } if now_ns < until_ns)
-    }
-
-    /// It waits for its piece.
-    pub(super) fn is_due(&self) -> bool {
-        matches!(self.piece, Piece::Due { .. })
     }
 
     /// Its turn has ended, whether it has used its piece or not.
@@ -64,25 +59,25 @@ impl Floor {
         self.owed_ns = match self.piece {
             Piece::Runs { .. } => self.owed_ns,
             Piece::Drains { .. } => left_ns,
-            Piece::Accrues | Piece::Due { .. } => left_ns.max(self.owed_ns.min(0)),
+            Piece::Accrues | Piece::Due => left_ns.max(self.owed_ns.min(0)),
         };
     }
 
     /// Its turn begins, and ends at `until_ns`.
     pub(super) fn begin(&mut self, piece_ns: u64, until_ns: u64) {
-        if self.is_due() {
+        if self.piece == Piece::Due {
             self.piece = Piece::Runs { until_ns };
             self.owed_ns = self.owed_ns.saturating_sub_unsigned(piece_ns);
         }
     }
 
     /// So much of the time that has passed is owed to it.
-    pub(super) fn accrue(&mut self, now_ns: u64, more_ns: u64, piece_ns: u64) {
+    pub(super) fn accrue(&mut self, more_ns: u64, piece_ns: u64) {
         let piece = i64::try_from(piece_ns).unwrap_or(i64::MAX);
         let most = piece.saturating_mul(MOST_PIECES);
         self.owed_ns = self.owed_ns.saturating_add_unsigned(more_ns).min(most);
         if self.piece == Piece::Accrues && self.owed_ns >= piece {
-            self.piece = Piece::Due { since_ns: now_ns };
+            self.piece = Piece::Due;
         }
     }
 

@@ -10,7 +10,7 @@
 use super::mean::mean;
 
 /// Longest step of a stepper.
-pub(super) const MOST_NS: u64 = 20_000_000;
+const MOST_NS: u64 = 20_000_000;
 /// Times that a tenant came to its gate behind all its work until it is a stepper; and most that
 /// are counted.
 const SURE: u32 = 2;

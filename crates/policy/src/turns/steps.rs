@@ -47,7 +47,7 @@ impl TenantState {
 
     /// It has made a step in its turn, or is about to end one: it has nothing more to submit before
     /// that.
-    pub(super) fn ends_step(&self) -> bool {
+    fn ends_step(&self) -> bool {
         self.has_launched() && self.waits_for_end()
     }
 
