@@ -165,9 +165,11 @@ impl MemoryProcess {
         }
     }
 
-    /// Whether it says what is free of the card: it works, or the driver refuses what the owner allows.
+    /// Whether it says what is free of the card: its calls go on beside memory that is there, or the driver refuses what the
+    /// owner allows.
     pub fn tells_free(&self) -> bool {
-        self.is_able() && (self.works && self.there_bytes > 0 || self.is_denied)
+        let goes_on = self.noticed.run && self.service.lets_in() && self.there_bytes > 0;
+        self.is_able() && (goes_on || self.is_denied)
     }
 
     /// Bytes that exist, and those that it makes or wants beside.
