@@ -288,7 +288,8 @@ func ownSizesOnly(t *testing.T, plane *Plane) {
 	until(t, "the claim's node takes it over", func() (string, error) { return "", second("own-sizes-2") })
 	until(t, "the claim is asked about", func() (string, error) {
 		if first("own-sizes-1") == nil {
-			return "it lets through", nil
+			// What it was let through for is the claim's node's again.
+			return "it lets through", second("own-sizes-2")
 		}
 		return "", nil
 	})
