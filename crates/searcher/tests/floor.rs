@@ -3,10 +3,11 @@
 
 mod workers;
 
+use divvy_searcher::case::{Case, Knobs, ProcessPlan, TenantPlan};
 use divvy_searcher::choice::Choices;
-use divvy_searcher::oracle;
+use divvy_searcher::program::{Length, Op, Ops, named};
 use divvy_searcher::steps::{self, Reached, Who, Work};
-use divvy_searcher::{MS, US};
+use divvy_searcher::{MS, SECOND, US, gated, oracle, world};
 
 const DECODE: Work = Work::Steps(4_150 * US, 150 * US);
 const FLOOD: Work = Work::Flood(400 * US);
@@ -106,4 +107,53 @@ fn drawn_ones_have_it_too() {
     });
     let faults: Vec<_> = verdicts.iter().flatten().collect();
     assert!(faults.is_empty(), "{} of {}: {faults:#?}", faults.len(), verdicts.len());
+}
+
+/// The longest time between two ends of the first tenant's kernels, of which the second's priority is lower.
+fn longest_ns(high: Ops, low: Ops, floor_ppm: u64) -> u64 {
+    let plan = |ops, priority| {
+        let processes = vec![ProcessPlan { ops, ..ProcessPlan::default() }];
+        TenantPlan { priority, processes, ..TenantPlan::default() }
+    };
+    let run_ns = 12 * SECOND;
+    let knobs = Knobs { run_ns, heal_ns: run_ns, has_daemon: true, floor_ppm, ..Knobs::default() };
+    let case = Case { knobs, tenants: vec![plan(high, 1), plan(low, 0)], devs: Vec::new() };
+    let (mut kernels, mut ended_ns, mut longest_ns) = (0, 0, 0);
+    world::run_with(&case, &gated::shipped(), |world, now_ns| {
+        let seen = world.had(0, 0).kernels;
+        if seen == kernels {
+            return;
+        }
+        if ended_ns > 2 * SECOND {
+            longest_ns = longest_ns.max(now_ns - ended_ns);
+        }
+        (kernels, ended_ns) = (seen, now_ns);
+    });
+    longest_ns
+}
+
+/// A decode server that rests for a moment after some steps: what a lower one is owed by then is no turn to its end. It
+/// waited for 5.4 ms more than without a floor.
+#[test]
+fn a_pause_of_a_higher_one_makes_no_piece_longer() {
+    let mut faults = Vec::new();
+    for (steps, pause_us, low_ns) in
+        [(12, 1_500, 20 * US), (19, 1_500, 400 * US), (21, 3_000, 20 * US), (25, 600, 400 * US)]
+    {
+        let step = vec![
+            Op::Graph { key: 1, length: Length::Fixed(4_150 * US), stream: 0, call_ns: None },
+            Op::Sync,
+            Op::Compute { ns: 150 * US },
+        ];
+        let rounds = Op::Repeat { times: steps, ops: step };
+        let high = named::forever(vec![rounds, Op::Pause { ns: pause_us * US }]);
+        let of = |floor_ppm| longest_ns(high.clone(), named::flood(low_ns), floor_ppm);
+        let (has_ns, had_ns) = (of(Knobs::default().floor_ppm), of(0));
+        let row = format!("{steps} steps, {pause_us} us, {low_ns} ns: {has_ns} and {had_ns}");
+        println!("{row}");
+        if has_ns > had_ns + oracle::piece_ns(low_ns) {
+            faults.push(row);
+        }
+    }
+    assert!(faults.is_empty(), "{faults:#?}");
 }

@@ -161,8 +161,8 @@ pub(crate) struct Args {
 
     /// Give tenants of lower priority PERCENT of a device, all together, that others would keep from them; by default 2
     ///
-    /// In pieces of 2 ms, or of one kernel that takes longer. 0 is none: a tenant of lower priority may then wait for as long
-    /// as others work.
+    /// In pieces of 2 ms, or of one kernel that takes longer. With 0 there is no floor: a tenant of lower priority may then
+    /// wait for as long as others work.
     #[arg(
         long,
         value_name = "PERCENT",

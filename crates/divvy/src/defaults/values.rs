@@ -65,7 +65,7 @@ pub(crate) fn floor(text: &str) -> Result<Floor, String> {
     let ppm = percent.map(|percent| (percent * 10_000.0).round() as u64);
     ppm.map(|ppm| Floor { ppm }).ok_or_else(|| {
         format!(
-            "a percentage from 0 to {MOST_FLOOR_PERCENT} is wanted, such as 2 or 0.5%; 0 is none"
+            "a percentage from 0 to {MOST_FLOOR_PERCENT} is wanted, such as 2 or 0.5%; 0 gives no floor"
         )
     })
 }

@@ -27,11 +27,8 @@ impl TenantState {
 impl Domain<'_> {
     /// Gives each tenant what it is owed for the time since the last step.
     pub(super) fn settle_floors(&mut self) {
-        let of_all = |least: bool| {
-            let priorities = self.members().map(|t| t.priority);
-            if least { priorities.min() } else { priorities.max() }
-        };
-        if of_all(true) == of_all(false) {
+        let level = self.members().map(|t| t.priority).next();
+        if self.members().all(|t| Some(t.priority) == level) {
             return self.members_mut().for_each(|tenant| tenant.floor = Floor::default());
         }
         self.note_kept_out();
@@ -53,12 +50,13 @@ impl Domain<'_> {
                 continue;
             };
             let is_beside = self.is_beside_higher(tenant);
+            let is_kept = !tenant.open || tenant.floor.goes_first();
             let wants = tenant.demands(self.tuning, self.now_ns);
             let Some(tenant) = self.tenants.get_mut(row) else { continue };
             if !is_beside && tenant.open {
                 tenant.floor = Floor::default();
             }
-            tenant.floor.is_kept_out = is_beside && wants;
+            tenant.floor.is_kept_out = is_beside && is_kept && wants;
         }
     }
 

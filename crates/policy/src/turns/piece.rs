@@ -28,7 +28,8 @@ pub(super) enum Piece {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Floor {
     pub(super) piece: Piece,
-    /// It wants a device that others of higher priority keep from it.
+    /// It wants a device that others of higher priority keep from it: its gate is closed, or it has its piece. One that
+    /// came to be owed a piece in a turn that a pause of theirs gave it would have that turn to its end.
     pub(super) is_kept_out: bool,
     /// Time that it is owed; less than nothing where a kernel outlasted its piece.
     pub(super) owed_ns: i64,

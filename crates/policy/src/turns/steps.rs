@@ -85,9 +85,8 @@ impl Domain<'_> {
         // who makes no steps more hand-overs, which a cap cannot make good.
         let full_ns = self.state.full_quantum_ns(self.tuning);
         let outlasts = |t: &TenantState| !t.steps.is_stepper() && t.longest_ns > full_ns;
-        let costs_a_cap =
-            |t: &TenantState| t.asked.cap_ppm.is_some() && !these().all(|t| t.steps.is_stepper());
-        if these().any(|t| outlasts(t) || costs_a_cap(t)) {
+        let are_all = these().all(|t| t.steps.is_stepper());
+        if these().any(|t| outlasts(t) || !are_all && t.asked.cap_ppm.is_some()) {
             return None;
         }
         let sum = |of: fn(&Stepping) -> u64| steppers().map(of).fold(0, u64::saturating_add);

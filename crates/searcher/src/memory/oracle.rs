@@ -172,7 +172,7 @@ impl MemoryJudge {
         for (tenant, sum) in sums.iter().enumerate() {
             let is_frozen = world.owner.orders.get(tenant).map(|order| order.status)
                 == Some(HolderStatus::Frozen);
-            // A bound keeps nobody from what it holds, and gives nothing beyond.
+            // A bound keeps no tenant from memory that it holds, and gives nothing beyond.
             let is_given = sum.size_bytes == sum.held_bytes || sum.size_bytes <= given_bytes;
             let may_run = sum.held_bytes <= left_bytes && is_given;
             if may_run != self.may_run[tenant] {
