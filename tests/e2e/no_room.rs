@@ -3,10 +3,13 @@
 use std::fs::{self, File};
 use std::time::Duration;
 
-use crate::harness::{Divided, Machine, Talk, client, finish};
+use crate::harness::{Divided, Machine, Talk, client, finish, until};
+use crate::turns::status;
 
 /// Time after which a call that waits in vain fails, and what a busy machine may add.
 const TOLD_WITHIN: Duration = Duration::from_secs(180);
+/// Time in which room that has come is found, and what a busy machine may add. A call that waits in vain fails after 20 s.
+const FOUND_WITHIN: Duration = Duration::from_secs(15);
 
 /// A tenant of so many MiB, and of so many threads that capture.
 fn tenant(machine: &Divided, name: &str, mib: u64, captures: i64) -> Talk {
@@ -134,4 +137,31 @@ fn a_neighbour_of_a_capture_that_never_ends_is_told() {
     assert!(fails(&mut other));
     other.ends_well();
     captures.ends_well();
+}
+
+/// Of the two one can do nothing but capture, and the other nothing but wait: both say still what is free on the card.
+#[test]
+fn room_that_comes_beside_a_capture_that_never_ends_is_found() {
+    // Room for three contexts, for the stranger's blocks and for those of one of the others.
+    let machine = Divided::with(Machine::new().with("SIMGPU_MEMORY", "2400MiB"), &[]);
+    let mut other = tenant(&machine, "other", 256, 0);
+    other.expect("has 256 MiB 0");
+    finish(&mut machine.divvy(&["freeze", "other", "--timeout", "20"]));
+    let mut stranger = machine.machine.command(client("room"));
+    stranger.env_remove("LD_PRELOAD").arg("works").env("ROOM_MIB", "512");
+    let mut stranger = Talk::start(&mut stranger);
+    stranger.expect("has 512 MiB 0");
+    let captures = tenant(&machine, "captures", 256, -1);
+    captures.expect("has 256 MiB 0");
+    other.go();
+    until("one is passed over, and the other waits", || {
+        let tenants = status(&machine)["tenants"].as_array().cloned().unwrap_or_default();
+        let is_any = |state| tenants.iter().any(|tenant| tenant["memory"] == state);
+        is_any("bypassed") && is_any("pinned-out")
+    });
+    stranger.kill();
+    assert_eq!(other.line_within(FOUND_WITHIN).as_deref(), Some("right"));
+    for tenant in [captures, other] {
+        tenant.ends_well();
+    }
 }

@@ -135,7 +135,12 @@ fn memory_for_as_long_as_is_asked() {
     let (begun, mut from, mut kind) = (Instant::now(), seeds.start, Kind::new("memory"));
     while from < seeds.end && seconds.is_none_or(|most| begun.elapsed().as_secs_f64() < most) {
         let to = seeds.end.min(from + AT_ONCE);
-        workers::of_seeds(from..to, memory::drawn).into_iter().for_each(|seen| kind.add(seen));
+        for seen in workers::of_seeds(from..to, memory::drawn) {
+            if !seen.holds() {
+                eprintln!("seed {} breaks: {}", seen.seed, seen.text);
+            }
+            kind.add(seen);
+        }
         from = to;
         let spent = begun.elapsed().as_secs();
         eprintln!("{spent:5} s: {} cases of memory, {} broken", kind.run, kind.broken);

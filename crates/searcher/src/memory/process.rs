@@ -165,11 +165,11 @@ impl MemoryProcess {
         }
     }
 
-    /// Whether it says what is free of the card: its calls go on beside memory that is there, or the driver refuses what the
-    /// owner allows.
+    /// Whether it says what is free of the card: it has memory, on the card or away, and a context there in which the driver
+    /// is asked; or the driver refuses what the owner allows. One that can let nothing go says it too.
     pub fn tells_free(&self) -> bool {
-        let goes_on = self.noticed.run && self.service.lets_in() && self.there_bytes > 0;
-        self.is_able() && (goes_on || self.is_denied)
+        let is_heard = !self.stopped && self.lie.is_none() && self.service.tells();
+        is_heard && (self.held_bytes() > 0 || self.is_denied)
     }
 
     /// Bytes that exist, and those that it makes or wants beside.

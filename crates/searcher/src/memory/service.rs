@@ -126,6 +126,11 @@ impl MemoryService {
         matches!(self.contexts, Contexts::Gone { .. })
     }
 
+    /// It says what is free of the card: a context lives in which the driver is asked, and it does not wait for work to end.
+    pub(super) fn tells(&self) -> bool {
+        !self.is_bare() && matches!(self.door, Door::Open { .. } | Door::Closed)
+    }
+
     /// A call that ends the contexts wants in.
     pub(super) fn wants_to_end(&self) -> bool {
         matches!(self.contexts, Contexts::End { .. })

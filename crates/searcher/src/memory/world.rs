@@ -206,7 +206,7 @@ impl MemoryWorld {
             return false;
         }
         let (now_ns, card_bytes) = (self.now_ns, self.card.card_bytes);
-        // Processes with memory there say at times what is free, and where the driver refuses what the owner allows.
+        // Processes with memory say at times what is free, and where the driver refuses what the owner allows.
         if self.places.iter().flat_map(|place| &place.process).any(MemoryProcess::tells_free) {
             let foreign_bytes = self.card.fixed_bytes[1];
             let known_bytes = std::mem::replace(&mut self.known_foreign_bytes, foreign_bytes);

@@ -41,6 +41,8 @@ const CAPTURE_NS: [u32; 2] = [500_000, 50_000_000];
 /// How long it sleeps at most, while memory is on the card and while it is away.
 const ON_CARD_NS: u64 = 1_000_000_000;
 const AWAY_NS: u64 = 20_000_000;
+/// Between two words about what is free on the card, at most, but while memory moves.
+const TELLS_NS: u64 = 1_000_000_000;
 /// Between two attempts to get room on the card, at first and at last.
 const RETRY_NS: [u64; 2] = [500_000, 20_000_000];
 /// So long a driver that refuses for another reason than room is asked again.
@@ -70,6 +72,7 @@ fn run() {
         patience_ns: PATIENCE_NS[0],
         retry_ns: RETRY_NS[0],
         tidies_from_ns: 0,
+        tells_from_ns: 0,
     };
     // Calls of it may be long: captures begin beside them, and are not disturbed.
     beside_captures(|| {
@@ -104,6 +107,8 @@ struct Service {
     retry_ns: u64,
     /// When surplus copies may be given back again.
     tidies_from_ns: u64,
+    /// When it says at the latest again what is free on the card.
+    tells_from_ns: u64,
 }
 
 impl Service {
@@ -179,7 +184,7 @@ impl Service {
             }
             if GATES.captures() || !movement::prepare(self.state, aim) {
                 self.tidy(aim);
-                movement::tell_free(self.state);
+                self.tell_free();
                 self.sleep(number, ON_CARD_NS);
             }
             return;
@@ -187,10 +192,9 @@ impl Service {
         // While a stream captures, no call is held back but those by which other captures begin: a program that always has
         // one open, now of this stream and now of that, is met between two.
         let [first_ns, longest_ns] = PATIENCE_NS;
-        let [held_ns, free_ns] = CAPTURE_NS;
         let until_ns = clock::now_ns().saturating_add(self.patience_ns);
         self.state.door.hold_captures(until_ns);
-        let stays = match have_captures_ended(until_ns, held_ns) {
+        let stays = match have_captures_ended(until_ns, CAPTURE_NS[0]) {
             true => self.close(),
             false => Stays::Capture,
         };
@@ -203,15 +207,40 @@ impl Service {
             stays => {
                 movement::tell_stays(stays);
                 let rest_ns = REST.saturating_mul(self.patience_ns);
-                let until_ns = clock::now_ns().saturating_add(rest_ns);
-                match stays {
-                    Stays::Capture => {
-                        let _ = have_captures_ended(until_ns, free_ns);
-                    }
-                    _ => clock::sleep_until(until_ns),
-                }
+                self.rest(stays, clock::now_ns().saturating_add(rest_ns));
                 self.patience_ns = self.patience_ns.saturating_mul(2).min(longest_ns);
             }
+        }
+    }
+
+    /// Lets calls go on until then, or until no stream captures any more, where that is why memory stays.
+    fn rest(&mut self, stays: Stays, until_ns: u64) {
+        loop {
+            self.tell_free_again();
+            let look_ns = until_ns.min(clock::now_ns().saturating_add(TELLS_NS));
+            let is_over = match stays {
+                Stays::Capture => have_captures_ended(look_ns, CAPTURE_NS[1]),
+                _ => {
+                    clock::sleep_until(look_ns);
+                    false
+                }
+            };
+            if is_over || look_ns >= until_ns {
+                return;
+            }
+        }
+    }
+
+    fn tell_free(&mut self) {
+        movement::tell_free(self.state);
+        self.tells_from_ns = clock::now_ns().saturating_add(TELLS_NS);
+    }
+
+    /// The same where it was not said for a second. Memory of no tenant's comes and goes whatever this process can do, and the
+    /// owner learns of it by such words alone.
+    fn tell_free_again(&mut self) {
+        if clock::now_ns() >= self.tells_from_ns {
+            self.tell_free();
         }
     }
 
@@ -292,8 +321,9 @@ impl Service {
             self.drop_copies(aim);
         } else if moved == Moved::Waits {
             // The owner allows more than there is: something else than tenants has it.
-            movement::tell_free(self.state);
+            self.tell_free();
         }
+        self.tell_free_again();
         if self.waits_from_ns == 0 && (aim.wish.is_some() || moved < Moved::Waits) {
             self.state.door.await_wanted(AWAY_NS);
             self.retry_ns = first_ns;
