@@ -4,7 +4,7 @@
 
 mod turns_sim;
 
-use divvy_policy::turns::{DeviceState, Gate, GateState, Sample, TenantState, Tuning, Turns};
+use divvy_policy::turns::{DeviceState, Gate, GateState, Sample, TenantState, Turns, tuning};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use turns_sim::{MS, Node, Program, SEC, Tenant, US};
@@ -116,7 +116,7 @@ proptest! {
     fn priorities_do_not_invert(high in busy(), low in any_program(), seed: u64) {
         let tenants = [Tenant::new(high.clone()).priority(1), Tenant::new(low.clone())];
         let mut node = Node::new(&tenants, 1, seed);
-        node.tuning.floor_ppm = 0;
+        node.floor_ppm = 0;
         node.run_until(TO);
         let got = node.ledger.share(0, FROM, TO);
         let alone = solo(&high);
@@ -130,7 +130,7 @@ proptest! {
         let tenants = [Tenant::new(high.clone()).priority(1), Tenant::new(low.clone())];
         let node = run(&tenants, 1, seed);
         let got = [0, 1].map(|row| node.ledger.share(row, FROM, TO));
-        let (alone, floor) = (solo(&high), node.tuning.floor_ppm as f64 / 1e6);
+        let (alone, floor) = (solo(&high), node.floor_ppm as f64 / 1e6);
         prop_assert!(got[0] > 0.94 * alone, "{:.4} of {alone:.4}, {high:?}, {low:?}", got[0]);
         let due = floor / 2.0 * solo(&low);
         prop_assert!(got[1] > due, "{:.4} of {due:.4}, {high:?}, {low:?}", got[1]);
@@ -257,7 +257,6 @@ proptest! {
             1..40,
         ),
     ) {
-        let tuning = Tuning::default();
         let mut tenants = vec![TenantState::default(); 4];
         let mut devices = vec![DeviceState::default(); 3];
         let mut gates = vec![Gate::default(); 12];
@@ -265,9 +264,9 @@ proptest! {
         for (samples, passed_ns) in steps {
             now_ns = now_ns.saturating_add(passed_ns).min(u64::MAX - SEC);
             let next_ns =
-                Turns { tuning: &tuning, tenants: &mut tenants, devices: &mut devices }
+                Turns { floor_ppm: tuning::FLOOR_PPM, tenants: &mut tenants, devices: &mut devices }
                     .step(now_ns, &samples, &[0, 0, 1], &mut gates);
-            prop_assert!(next_ns > now_ns && next_ns <= now_ns + tuning.lease_poll_ns);
+            prop_assert!(next_ns > now_ns && next_ns <= now_ns + tuning::LEASE_POLL_NS);
             for row in 0..4 {
                 let paused = (0..3).any(|d| samples[row * 3 + d].attached && samples[row * 3 + d].paused);
                 for device in 0..3 {
@@ -290,7 +289,6 @@ proptest! {
 /// to wait as long as it would have had to.
 #[test]
 fn who_leaves_comes_back_with_its_debt() {
-    let tuning = Tuning::default();
     // Time that the second gets of the first 250 ms after the first has left for 10 ms, or has not.
     let second_gets = |leaves: bool| {
         let (mut tenants, mut devices) =
@@ -321,12 +319,8 @@ fn who_leaves_comes_back_with_its_debt() {
             if left_ns != 0 && holds(1) && !holds(0) {
                 got_ns += MS / 4;
             }
-            Turns { tuning: &tuning, tenants: &mut tenants, devices: &mut devices }.step(
-                now_ns,
-                &samples,
-                &[0],
-                &mut gates,
-            );
+            Turns { floor_ppm: tuning::FLOOR_PPM, tenants: &mut tenants, devices: &mut devices }
+                .step(now_ns, &samples, &[0], &mut gates);
             now_ns += MS / 4;
         }
         got_ns

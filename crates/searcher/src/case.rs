@@ -6,7 +6,7 @@
 //! Promises: a case written by one version and read by another is refused where it holds what that version
 //! does not know.
 
-use divvy_policy::turns::Tuning;
+use divvy_policy::turns::tuning;
 use serde::{Deserialize, Serialize};
 
 use crate::card::CardModel;
@@ -47,7 +47,7 @@ impl Default for Knobs {
             devices: 1,
             card: CardModel::default(),
             has_daemon: false,
-            floor_ppm: Tuning::default().floor_ppm,
+            floor_ppm: tuning::FLOOR_PPM,
             unnoticed_ns: SECOND / 4,
             has_board: true,
         }

@@ -10,7 +10,7 @@ use divvy_abi::config::{Config, GateLine, Rule, class, quantity, selector};
 use divvy_policy::share;
 use divvy_policy::turns::{
     CapEntry, DeviceState, Files, Gate, GateEntry, LINE_WORDS, Round, Sample, Seated, Served,
-    TenantState, Tenants, Tuning,
+    TenantState, Tenants,
 };
 
 use crate::files::{Row, SimFiles};
@@ -201,7 +201,6 @@ impl Tenants for Seats {
 /// The scheduling thread, from its beginning on.
 pub fn run(driver: SimDriver) {
     let floor_ppm = world::with(|world| world.floor_ppm);
-    let tuning = Tuning { floor_ppm, ..Tuning::default() };
     let (devices, names) = world::with(|world| (world.devices(), world.served()));
     let open = |(tenant, words): (u32, &'static SimFiles)| {
         Served::take(Opened { tenant, words, processes: Vec::new() }).ok()
@@ -230,7 +229,7 @@ pub fn run(driver: SimDriver) {
             }
         }
         let next_ns = Round {
-            tuning: &tuning,
+            floor_ppm,
             tenants: &mut tenants,
             devices: &mut states,
             seated: &seated,

@@ -11,7 +11,7 @@ mod steps;
 mod within;
 
 use divvy_policy::gate::{HORIZON_NS, QUANTUM_NS};
-use divvy_policy::turns::Tuning;
+use divvy_policy::turns::tuning;
 
 pub(crate) use known::Known;
 use known::{always, at_times};
@@ -89,7 +89,7 @@ pub fn most_in_part_ns(share_ppm: u64, part_ns: u64, longest_ns: u64) -> u64 {
 
 /// The same beyond a cap over a run under a daemon, in percent, and a point less.
 pub fn cap_within(run_ns: u64, longest_ns: u64) -> Within {
-    let in_flight_ns = Tuning::default().horizon_ns;
+    let in_flight_ns = tuning::HORIZON_NS;
     Within { below: TOGETHER, above: part(QUANTUM_NS + in_flight_ns + longest_ns, run_ns) }
 }
 
@@ -105,42 +105,38 @@ pub fn handed_about() -> Within {
 
 /// The part that turns leave of a due: takeovers may cost the rest.
 pub fn by_turns(due: f64) -> f64 {
-    due * (1.0 - Tuning::default().takeover_cost_ppm as f64 / 1e6)
+    due * (1.0 - tuning::TAKEOVER_COST_PPM as f64 / 1e6)
 }
 
 /// The longest that who wants the device beside one other has none of it: the other's longest turn, the time-out of the drain
 /// behind it, and two slices of work that did not drain.
 pub fn wait_ns() -> u64 {
-    let tuning = Tuning::default();
-    tuning.max_quantum_ns + tuning.drain_timeout_ns + 2 * CardModel::default().slice_ns
+    tuning::MAX_QUANTUM_NS + tuning::DRAIN_TIMEOUT_NS + 2 * CardModel::default().slice_ns
 }
 
 /// The most that one of so many tenants falls behind its part in any stretch of time, whatever was before: a round of the
 /// longest turns, each twice as long where one ran over, and a unit of each.
 pub fn stretch_ns(tenants: usize, units_ns: u64) -> u64 {
-    2 * tenants as u64 * Tuning::default().max_quantum_ns + units_ns
+    2 * tenants as u64 * tuning::MAX_QUANTUM_NS + units_ns
 }
 
 /// Least of a tenant beside work that does not end: half of the rest of a turn and a time-out, which the other's work takes
 /// in slices.
 pub fn least_beside_long() -> f64 {
-    let tuning = Tuning::default();
-    let turns_ns = 2 * (tuning.max_quantum_ns + tuning.drain_timeout_ns);
-    by_turns(part(tuning.max_quantum_ns, turns_ns)) - SHARE
+    let turns_ns = 2 * (tuning::MAX_QUANTUM_NS + tuning::DRAIN_TIMEOUT_NS);
+    by_turns(part(tuning::MAX_QUANTUM_NS, turns_ns)) - SHARE
 }
 
 /// Rate of requests of the latency class, a kernel and a pause by turns: it comes at any time of another's turn, which
 /// ends when it has lasted as long as others may beside one of that class.
 pub fn request(kernel_ns: u64, pause_ns: u64) -> f64 {
-    let tuning = Tuning::default();
-    let wait_ns = tuning.latency_quantum_ns / 2 + tuning.takeover_ns;
+    let wait_ns = tuning::LATENCY_QUANTUM_NS / 2 + tuning::TAKEOVER_NS;
     part(kernel_ns, kernel_ns + pause_ns + wait_ns)
 }
 
 /// Part of a paused tenant: its work in flight then, and until the pause is seen.
 pub fn paused(run_ns: u64) -> Within {
-    let tuning = Tuning::default();
-    Within { below: f64::INFINITY, above: part(tuning.lease_poll_ns / 2, run_ns) }
+    Within { below: f64::INFINITY, above: part(tuning::LEASE_POLL_NS / 2, run_ns) }
 }
 
 /// Two alike whose daemon is stopped for a part of the run: meanwhile the driver slices them, and one may be kept out before
@@ -171,7 +167,7 @@ pub fn jobs_alike() -> Within {
 /// Charge for a device time: within 1 %, and 0.3 us for each kernel's end. At both ends of the judged time as much may be in
 /// flight as a lane permits, a unit of work at least.
 pub fn charged(had_ns: u64, ends: u64, unit_ns: u64, wall_ns: u64) -> Within {
-    let in_flight_ns = Tuning::default().horizon_ns.max(unit_ns);
+    let in_flight_ns = tuning::HORIZON_NS.max(unit_ns);
     Within::either(part(had_ns / 100 + ends * 300 + in_flight_ns, wall_ns))
 }
 
@@ -219,7 +215,7 @@ pub fn changed_soon() -> Within {
 
 /// Sum of all parts in half a second in which all tenants want the device: a drain that does not end may take its time-out.
 pub fn all_of_half_a_second() -> Within {
-    Within::either(part(Tuning::default().drain_timeout_ns, SECOND / 2)).or_more()
+    Within::either(part(tuning::DRAIN_TIMEOUT_NS, SECOND / 2)).or_more()
 }
 
 /// Least as a part of most, of processes that want alike.

@@ -19,7 +19,7 @@ use std::time::Duration;
 use divvy_abi::{MAX_DEVICES, Uuid};
 use divvy_policy::residence::DeviceSpan;
 use divvy_policy::turns::{
-    DeviceLine, DeviceState, Gate, REST_NS, Round, Sample, Seated, TenantState, Tuning,
+    DeviceLine, DeviceState, Gate, REST_NS, Round, Sample, Seated, TenantState, tuning,
 };
 use nix::errno::Errno;
 use nix::sys::time::TimeSpec;
@@ -58,7 +58,7 @@ pub(super) struct Engine {
     locks: Locks,
     news: Option<Arc<Mutex<CardNews>>>,
     shared: Arc<Shared>,
-    tuning: Tuning,
+    floor_ppm: u64,
     seats: Vec<Seat>,
     devices: Vec<Option<ServedDevice>>,
     /// Bounds of the memory that can move, on each.
@@ -96,14 +96,12 @@ impl Engine {
         (bounds, host_bytes): (MemoryBounds, Option<u64>),
         floor: Option<Floor>,
     ) -> Self {
-        let usual = Tuning::default();
-        let floor_ppm = floor.map_or(usual.floor_ppm, |floor| floor.ppm);
         Self {
             scanner,
             locks,
             news,
             shared,
-            tuning: Tuning { floor_ppm, ..usual },
+            floor_ppm: floor.map_or(tuning::FLOOR_PPM, |floor| floor.ppm),
             seats: Vec::new(),
             devices: Vec::new(),
             bounds,
@@ -358,7 +356,7 @@ impl Engine {
         let (seats, scanner) = (&mut *self.seats, &mut self.scanner);
         let mut tenants = Seats { seats, scanner, is_any_refused: false };
         let next_ns = Round {
-            tuning: &self.tuning,
+            floor_ppm: self.floor_ppm,
             tenants: &mut self.tenant_states,
             devices: &mut self.device_states,
             seated: &self.seated,
@@ -432,7 +430,7 @@ impl Engine {
         view.pid = std::process::id();
         view.seen_ns = now_ns();
         view.wakes = self.wakes;
-        view.floor_ppm = self.tuning.floor_ppm;
+        view.floor_ppm = self.floor_ppm;
         view.schedule = if self.is_off { Schedule::Off } else { Schedule::On };
         view.host = self.host.view();
         let devices = self.devices.iter().zip(&self.device_states);

@@ -4,7 +4,7 @@
 //! judge its health: that is [`super::health`]'s.
 
 use anyhow::Result;
-use divvy_policy::turns::Tuning;
+use divvy_policy::turns::tuning;
 
 use super::client;
 use super::health::Health;
@@ -85,7 +85,7 @@ pub(super) fn print(home: &DaemonHome, as_json: bool) -> Result<u8> {
 fn floor_words(ppm: u64) -> String {
     match ppm {
         0 => "; no floor".to_owned(),
-        ppm if ppm == Tuning::default().floor_ppm => String::new(),
+        ppm if ppm == tuning::FLOOR_PPM => String::new(),
         ppm => format!("; floor {} %", ppm as f64 / 1e4),
     }
 }

@@ -18,10 +18,7 @@
 use super::domain::Domain;
 use super::place::Standing;
 use super::tenant::{TenantState, VIRTUAL_SCALE};
-
-/// A tenant that waits was at most half a round ahead of the one that was picked before it, whose turn lasts
-/// two rounds at most.
-const ROUNDS_BEHIND: u64 = 3;
+use super::tuning;
 
 impl Domain<'_> {
     /// Takes all tenants along with their peers that were served since the last full look.
@@ -35,12 +32,12 @@ impl Domain<'_> {
                 tenant.place.virtual_ns = place_ns;
             }
         }
-        let (tuning, now_ns) = (self.tuning, self.now_ns);
+        let now_ns = self.now_ns;
         for tenant in self.members_mut() {
             // A stepper does not sleep while its step ends behind its turn.
-            if tenant.lingering && tenant.steps.is_stepper() {
+            if tenant.seat.lingers() && tenant.steps.is_stepper() {
                 tenant.asleep_since_ns = 0;
-            } else if tenant.demands(tuning, now_ns) {
+            } else if tenant.demands(now_ns) {
                 tenant.asleep_since_ns = 0;
                 tenant.last_demand_ns = now_ns;
             } else if tenant.asleep_since_ns == 0 {
@@ -75,8 +72,8 @@ impl Domain<'_> {
 
     /// It was served since the last full look, or waits and has not slept before.
     fn has_part(&self, tenant: &TenantState) -> bool {
-        let (tuning, now_ns) = (self.tuning, self.now_ns);
-        let waits = tenant.demands(tuning, now_ns) && !tenant.has_slept(tuning, now_ns);
+        let now_ns = self.now_ns;
+        let waits = tenant.demands(now_ns) && !tenant.has_slept(now_ns);
         tenant.place.was_served || waits
     }
 
@@ -85,7 +82,7 @@ impl Domain<'_> {
         let own_ns = self.place_of_newcomer(tenant).unwrap_or(tenant.place.virtual_ns);
         let parts = || self.peers(tenant).filter(|t| self.has_part(t));
         let step_ns = self.step_of(parts().chain(core::iter::once(tenant)));
-        let awake = match tenant.has_slept(self.tuning, self.now_ns) {
+        let awake = match tenant.has_slept(self.now_ns) {
             true => parts().map(|t| t.place.virtual_ns).min(),
             false => None,
         };
@@ -105,8 +102,8 @@ impl Domain<'_> {
     /// The least virtual time beside the peers that were served, on the device where that is least.
     fn least_beside_served(&self, tenant: &TenantState, step_ns: u64) -> u64 {
         let beside = |t: &TenantState| {
-            let unit_ns = t.longest_ns.saturating_mul(VIRTUAL_SCALE) / t.weight.max(1);
-            let behind_ns = step_ns.saturating_mul(ROUNDS_BEHIND).saturating_add(unit_ns);
+            let unit_ns = t.seen.longest_ns.saturating_mul(VIRTUAL_SCALE) / t.weight.max(1);
+            let behind_ns = step_ns.saturating_mul(tuning::ROUNDS_BEHIND).saturating_add(unit_ns);
             t.place.virtual_ns.saturating_sub(behind_ns)
         };
         let on_device = |device: u32| {

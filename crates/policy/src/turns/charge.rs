@@ -10,9 +10,7 @@
 use super::domain::{Domain, TurnMode};
 use super::line::CLOSED_LEASE_NS;
 use super::tenant::TenantState;
-
-/// No more than this part of a turn counts as others', whatever those say that was let go beside it.
-const LET_GO_PART: u64 = 4;
+use super::tuning;
 
 impl Domain<'_> {
     /// Charges the time since the last step.
@@ -38,12 +36,12 @@ impl Domain<'_> {
 
     fn charge_each(&mut self, from_ns: u64) {
         let now_ns = self.now_ns;
-        let takeover_ns = self.tuning.takeover_ns;
+        let takeover_ns = tuning::TAKEOVER_NS;
         let drains = self.state.mode == TurnMode::Drain;
-        let owed_ns = |tenant: &TenantState| match drains && tenant.lingering {
+        let owed_ns = |tenant: &TenantState| match drains && tenant.seat.lingers() {
             // The device is kept for it, whatever it has said of when it will have ended.
             true => {
-                let said_ns = tenant.busy_until_ns.saturating_add(self.tuning.takeover_ns);
+                let said_ns = tenant.seen.busy_until_ns.saturating_add(tuning::TAKEOVER_NS);
                 due_ns(tenant, from_ns, now_ns, takeover_ns)
                     .max(now_ns.saturating_sub(from_ns.max(said_ns)))
             }
@@ -63,17 +61,17 @@ impl Domain<'_> {
                 self.tenants.iter().filter(is_other).filter(|t| t.shares_device(tenant))
             };
             // The driver gives each context that has work its part.
-            let others = beside().filter(|t| owed_ns(t) > 0).map(|t| t.contexts);
-            let contexts = tenant.contexts.max(1);
+            let others = beside().filter(|t| owed_ns(t) > 0).map(|t| t.seen.contexts);
+            let contexts = tenant.seen.contexts.max(1);
             let all = others.fold(contexts, |all, one| all.saturating_add(one.max(1)));
             // Launches let go beside it ran in its time.
             let let_go_ns = beside().fold(0_u64, |sum, t| sum.saturating_add(t.let_go_ns));
-            let let_go_ns = let_go_ns.min(due_ns / LET_GO_PART);
+            let let_go_ns = let_go_ns.min(due_ns / tuning::LET_GO_PART);
             if let Some(tenant) = self.tenants.get_mut(row) {
                 let own_ns = due_ns.saturating_mul(contexts) / all;
                 tenant.charge(own_ns.saturating_sub(let_go_ns));
                 // Work behind its turn, and work that was let go, stays a debt.
-                tenant.place.was_served |= tenant.open;
+                tenant.place.was_served |= tenant.seat.is_open();
             }
         }
         let wall_ns = now_ns.saturating_sub(from_ns);
@@ -83,11 +81,12 @@ impl Domain<'_> {
 
 /// Debt of a tenant for the time from `from_ns` on if no other ran beside it.
 fn due_ns(tenant: &TenantState, from_ns: u64, now_ns: u64, takeover_ns: u64) -> u64 {
-    if tenant.holder {
-        return now_ns.saturating_sub(from_ns.max(tenant.opened_ns.saturating_add(takeover_ns)));
+    if tenant.seat.holds() {
+        return now_ns
+            .saturating_sub(from_ns.max(tenant.seat.opened_ns.saturating_add(takeover_ns)));
     }
-    if (tenant.lingering || tenant.open) && tenant.has_worked {
-        return tenant.works_until_ns.min(now_ns).saturating_sub(from_ns);
+    if (tenant.seat.lingers() || tenant.seat.is_open()) && tenant.work.was_there {
+        return tenant.work.until_ns.min(now_ns).saturating_sub(from_ns);
     }
     0
 }

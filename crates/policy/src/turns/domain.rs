@@ -12,13 +12,10 @@ use divvy_abi::MAX_DEVICES;
 use super::device_set::bit;
 use super::gate::{Gate, GateState};
 use super::tenant::TenantState;
-use super::tuning::Tuning;
+use super::tuning;
 
 /// Number of a turn that nobody has.
 const NO_TURN: u64 = u64::MAX;
-
-/// Of so many steps in a turn, those who wait for the next are looked at in one.
-const WAITING_EVERY: u32 = 4;
 
 /// How a device's time is divided now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,7 +42,7 @@ pub struct Counters {
     pub turns: u64,
     /// Turns that went to another tenant than the one before.
     pub handovers: u64,
-    /// Drains given up after [`Tuning::drain_timeout_ns`].
+    /// Drains given up after [`tuning::DRAIN_TIMEOUT_NS`].
     pub drain_timeouts: u64,
     /// Turns ended early for a tenant of higher priority, for a piece of the floor, or for one far behind.
     pub preemptions: u64,
@@ -109,8 +106,8 @@ impl DeviceState {
     }
 
     /// Mean length of a turn.
-    pub(super) fn quantum_ns(&self, tuning: &Tuning) -> u64 {
-        let full_ns = self.full_quantum_ns(tuning);
+    pub(super) fn quantum_ns(&self) -> u64 {
+        let full_ns = self.full_quantum_ns();
         if self.has_steps() { full_ns.min(self.step_turn_ns) } else { full_ns }
     }
 
@@ -120,10 +117,10 @@ impl DeviceState {
     }
 
     /// Mean length of a turn without steppers: long enough that takeovers cost little.
-    pub(super) fn full_quantum_ns(&self, tuning: &Tuning) -> u64 {
-        let handover_ns = tuning.takeover_ns.saturating_add(self.bubble_ns);
-        let long_enough = handover_ns.saturating_mul(1_000_000) / tuning.takeover_cost_ppm.max(1);
-        long_enough.clamp(tuning.min_quantum_ns, tuning.max_quantum_ns.max(tuning.min_quantum_ns))
+    pub(super) fn full_quantum_ns(&self) -> u64 {
+        let handover_ns = tuning::TAKEOVER_NS.saturating_add(self.bubble_ns);
+        let long_enough = handover_ns.saturating_mul(1_000_000) / tuning::TAKEOVER_COST_PPM;
+        long_enough.clamp(tuning::MIN_QUANTUM_NS, tuning::MAX_QUANTUM_NS)
     }
 
     pub(super) fn root(&self) -> usize {
@@ -137,7 +134,7 @@ impl DeviceState {
 
 /// One domain for the time of a step.
 pub(super) struct Domain<'a> {
-    pub(super) tuning: &'a Tuning,
+    pub(super) floor_ppm: u64,
     pub(super) now_ns: u64,
     pub(super) state: &'a mut DeviceState,
     pub(super) tenants: &'a mut [TenantState],
@@ -159,13 +156,12 @@ impl Domain<'_> {
     }
 
     pub(super) fn demanders(&self) -> impl Iterator<Item = &TenantState> {
-        self.members().filter(|t| t.demands(self.tuning, self.now_ns))
+        self.members().filter(|t| t.demands(self.now_ns))
     }
 }
 
 /// Finds the domains anew, and resets those whose devices or tenants have changed.
 pub(super) fn regroup(
-    tuning: &Tuning,
     now_ns: u64,
     devices: &mut [DeviceState],
     tenants: &mut [TenantState],
@@ -175,7 +171,8 @@ pub(super) fn regroup(
     let mut contended = 0_u32;
     for device in 0..width {
         let Some(state) = devices.get_mut(device) else { continue };
-        let users = tenants.iter().filter(|t| !t.paused && t.attached & bit(device) != 0).count();
+        let users =
+            tenants.iter().filter(|t| !t.seen.paused && t.seen.attached & bit(device) != 0).count();
         if foreign.get(device).copied().unwrap_or(0) > 0 && users > 0 {
             state.mode = TurnMode::Counted;
         } else if users < 2 {
@@ -191,11 +188,9 @@ pub(super) fn regroup(
         *group = bit(device) & contended;
     }
     for tenant in tenants.iter_mut() {
-        tenant.seats = tenant.competes_on() & contended;
+        tenant.seats = tenant.seen.competes_on() & contended;
         if tenant.seats == 0 {
-            tenant.open = false;
-            tenant.holder = false;
-            tenant.lingering = false;
+            tenant.seat.leave();
         }
         let joined = groups.iter().filter(|g| **g & tenant.seats != 0).fold(0, |all, g| all | *g);
         for group in groups.iter_mut().filter(|g| **g & joined != 0) {
@@ -227,7 +222,7 @@ pub(super) fn regroup(
         }
         let is_another = state.group != group;
         (state.group, state.signature) = (group, signature);
-        reset(tuning, now_ns, state, tenants, is_another);
+        reset(now_ns, state, tenants, is_another);
     }
 }
 
@@ -294,24 +289,18 @@ impl Standing {
 }
 
 /// Starts the measurements of a domain over; its turns go on, and everybody keeps their place.
-fn reset(
-    tuning: &Tuning,
-    now_ns: u64,
-    state: &mut DeviceState,
-    tenants: &mut [TenantState],
-    is_another: bool,
-) {
+fn reset(now_ns: u64, state: &mut DeviceState, tenants: &mut [TenantState], is_another: bool) {
     let group = state.group;
     state.window_ns = now_ns;
     // A change gives a trial sooner, but not one after the other.
-    state.next_trial_ns = state.next_trial_ns.min(now_ns.saturating_add(tuning.retrial_ns));
+    state.next_trial_ns = state.next_trial_ns.min(now_ns.saturating_add(tuning::RETRIAL_NS));
     state.retrial_ns = 0;
     state.trial = false;
     let round_ns = state.round_ns;
     for tenant in tenants.iter_mut().filter(|t| t.seats & group != 0) {
-        tenant.window_used_ns = tenant.used_ns;
-        let times = (now_ns, tuning.lag_kept_ns);
-        tenant.place.enter(times, round_ns, tenant.priority, is_another);
+        tenant.tried.from_ns = tenant.used_ns;
+        let times = (now_ns, tuning::LAG_KEPT_NS);
+        tenant.place.enter(times, round_ns, tenant.seen.priority, is_another);
     }
     if matches!(state.mode, TurnMode::Held | TurnMode::Drain) {
         return;
@@ -323,7 +312,7 @@ fn reset(
     state.overlap_since_ns = 0;
     for tenant in tenants.iter_mut().filter(|t| t.seats & group != 0) {
         tenant.open_gate(now_ns);
-        tenant.holder = false;
+        tenant.seat.forgo_turn();
     }
 }
 
@@ -335,7 +324,6 @@ fn mix(all: u64, row: u64, seats: u32) -> u64 {
 
 /// The gate of a tenant on a device of a domain.
 pub(super) fn gate(
-    tuning: &Tuning,
     now_ns: u64,
     root: &DeviceState,
     tenants: &[TenantState],
@@ -349,32 +337,32 @@ pub(super) fn gate(
     let mut comes_ns = u64::MAX;
     for other in tenants.iter().filter(|t| t.seats & device != 0) {
         // A tenant that may still be launching is seen at work at the next look.
-        let works_on = other.works_on(now_ns) || other.lingering && other.busy(now_ns);
-        let may_run = other.holder || works_on || other.open && other.works(now_ns);
+        let works_on = other.works_on(now_ns) || other.seat.lingers() && other.busy(now_ns);
+        let may_run = other.seat.holds() || works_on || other.seat.is_open() && other.works(now_ns);
         active = active.saturating_add(u32::from(may_run));
-        highest = highest.max(other.priority);
-        latency_beside |= other.latency;
-        if other.priority > tenant.priority {
-            comes_ns = comes_ns.min(other.cap_opens_ns(now_ns));
+        highest = highest.max(other.seen.priority);
+        latency_beside |= other.seen.latency;
+        if other.seen.priority > tenant.seen.priority {
+            comes_ns = comes_ns.min(other.seen.cap_opens_ns(now_ns));
         }
     }
-    let horizon_ns = if tenant.priority < highest {
+    let horizon_ns = if tenant.seen.priority < highest {
         // Beyond what may be in flight there is a launch.
         let closed_ns = comes_ns.saturating_sub(now_ns);
-        low_horizon_ns(tuning, closed_ns.saturating_sub(tenant.longest_ns))
-    } else if latency_beside && !tenant.latency {
-        tuning.latency_horizon_ns
+        low_horizon_ns(closed_ns.saturating_sub(tenant.seen.longest_ns))
+    } else if latency_beside && !tenant.seen.latency {
+        tuning::LATENCY_HORIZON_NS
     } else {
-        tuning.horizon_ns
+        tuning::HORIZON_NS
     };
     let t_open_ns = if tenant.next { root.opens_ns } else { 0 };
     // A turn that nobody waits for the end of has none.
     let is_waited_for = tenants.iter().any(|t| t.seats & device != 0 && t.next);
     // A closed gate holds no field that changes with others' turns: each change is a write.
-    let (state, active, turn) = match tenant.open {
+    let (state, active, turn) = match tenant.seat.is_open() {
         true => (GateState::Timed, active.max(1), root.turn),
         // While that is waited for the device is still its own.
-        false if tenant.lingering && root.mode == TurnMode::Drain => {
+        false if tenant.seat.lingers() && root.mode == TurnMode::Drain => {
             (GateState::Closed, 1, root.turn)
         }
         false => (GateState::Closed, 1, NO_TURN),
@@ -382,18 +370,18 @@ pub(super) fn gate(
     // A step may end so much later.
     let turn_end_ns = root.turn_end_ns.saturating_add(tenant.steps.half_ns());
     // A waiting tenant goes on waiting, as a rule.
-    let may_wait = root.mode == TurnMode::Drain || !root.looks.is_multiple_of(WAITING_EVERY);
-    let waits = !tenant.open && !tenant.lingering && tenant.demands(tuning, now_ns);
-    // A launch that another device waits for goes through a closed gate.
-    let may_let_go = tenant.attached.count_ones() > 1;
+    let may_wait =
+        root.mode == TurnMode::Drain || !root.looks.is_multiple_of(tuning::WAITING_EVERY);
+    let waits = !tenant.seat.is_open() && !tenant.seat.lingers() && tenant.demands(now_ns);
+    let may_let_go = tenant.may_let_go();
     let is_known = may_wait && waits && !may_let_go;
     Gate {
         state,
         active,
         strangers: 0,
         turn,
-        turn_end_ns: if tenant.holder && is_waited_for { turn_end_ns } else { 0 },
-        quantum_ns: root.full_quantum_ns(tuning) / 1_000_000 * 1_000_000,
+        turn_end_ns: if tenant.seat.holds() && is_waited_for { turn_end_ns } else { 0 },
+        quantum_ns: root.full_quantum_ns() / 1_000_000 * 1_000_000,
         horizon_ns,
         t_open_ns,
         watch: if root.light_step { goes_first(tenant, highest) } else { !is_known },
@@ -402,13 +390,13 @@ pub(super) fn gate(
 
 /// Horizon of a tenant that gives way to others whose caps keep them closed for `closed_ns`: in halves of the usual one,
 /// since each change is a write.
-fn low_horizon_ns(tuning: &Tuning, closed_ns: u64) -> u64 {
-    let halves = (0..u64::BITS).map(|times| tuning.horizon_ns >> times);
-    let fitting = halves.take_while(|ns| *ns > tuning.low_horizon_ns).find(|ns| *ns <= closed_ns);
-    fitting.unwrap_or(tuning.low_horizon_ns)
+fn low_horizon_ns(closed_ns: u64) -> u64 {
+    let halves = (0..u64::BITS).map(|times| tuning::HORIZON_NS >> times);
+    let fitting = halves.take_while(|ns| *ns > tuning::LOW_HORIZON_NS).find(|ns| *ns <= closed_ns);
+    fitting.unwrap_or(tuning::LOW_HORIZON_NS)
 }
 
 /// Tenants that are looked at more often than the others while they are idle.
 pub(super) fn goes_first(tenant: &TenantState, highest: i32) -> bool {
-    tenant.latency || tenant.priority >= highest
+    tenant.seen.latency || tenant.seen.priority >= highest
 }

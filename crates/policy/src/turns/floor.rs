@@ -15,26 +15,27 @@
 use super::domain::Domain;
 use super::piece::{Floor, Piece};
 use super::tenant::TenantState;
+use super::tuning;
 use crate::scaled::scaled;
 
 impl TenantState {
     /// The higher one goes first: its priority, but for the time of a piece.
     pub(super) fn rank(&self) -> i32 {
-        if self.floor.goes_first() { i32::MAX } else { self.priority }
+        if self.floor.goes_first() { i32::MAX } else { self.seen.priority }
     }
 }
 
 impl Domain<'_> {
     /// Gives each tenant what it is owed for the time since the last step.
     pub(super) fn settle_floors(&mut self) {
-        let level = self.members().map(|t| t.priority).next();
-        if self.members().all(|t| Some(t.priority) == level) {
+        let level = self.members().map(|t| t.seen.priority).next();
+        if self.members().all(|t| Some(t.seen.priority) == level) {
             return self.members_mut().for_each(|tenant| tenant.floor = Floor::default());
         }
         self.note_kept_out();
         let (now_ns, piece_ns) = (self.now_ns, self.piece_of_ns());
         let wall_ns = now_ns.saturating_sub(self.state.last_ns);
-        let floor_ns = scaled(wall_ns, self.tuning.floor_ppm, 1_000_000);
+        let floor_ns = scaled(wall_ns, self.floor_ppm, 1_000_000);
         for row in 0..self.tenants.len() {
             let more_ns = self.part_of_floor_ns(row, floor_ns);
             if let Some(tenant) = self.tenants.get_mut(row).filter(|_| more_ns != 0) {
@@ -50,10 +51,10 @@ impl Domain<'_> {
                 continue;
             };
             let is_beside = self.is_beside_higher(tenant);
-            let is_kept = !tenant.open || tenant.floor.goes_first();
-            let wants = tenant.demands(self.tuning, self.now_ns);
+            let is_kept = !tenant.seat.is_open() || tenant.floor.goes_first();
+            let wants = tenant.demands(self.now_ns);
             let Some(tenant) = self.tenants.get_mut(row) else { continue };
-            if !is_beside && tenant.open {
+            if !is_beside && tenant.seat.is_open() {
                 tenant.floor = Floor::default();
             }
             tenant.floor.is_kept_out = is_beside && is_kept && wants;
@@ -64,7 +65,7 @@ impl Domain<'_> {
     pub(super) fn end_pieces(&mut self) {
         let (now_ns, piece_ns) = (self.now_ns, self.piece_of_ns());
         for tenant in self.members_mut() {
-            let has_ended = !tenant.holder && !tenant.lingering;
+            let has_ended = !tenant.seat.holds() && !tenant.seat.lingers();
             tenant.floor.end_piece(now_ns, piece_ns, has_ended);
         }
     }
@@ -72,8 +73,8 @@ impl Domain<'_> {
     /// Begins the pieces of those whose turns begin.
     pub(super) fn begin_pieces(&mut self) {
         let piece_ns = self.piece_of_ns();
-        let taken_ns = self.now_ns.saturating_add(self.tuning.takeover_ns);
-        for tenant in self.members_mut().filter(|t| t.holder) {
+        let taken_ns = self.now_ns.saturating_add(tuning::TAKEOVER_NS);
+        for tenant in self.members_mut().filter(|t| t.seat.holds()) {
             tenant.floor.begin(piece_ns, taken_ns.saturating_add(piece_ns));
         }
     }
@@ -86,7 +87,7 @@ impl Domain<'_> {
 
     /// A piece, without the take-over before it.
     fn piece_of_ns(&self) -> u64 {
-        self.tuning.min_turn_ns.saturating_sub(self.tuning.takeover_ns).max(1)
+        tuning::MIN_TURN_NS.saturating_sub(tuning::TAKEOVER_NS).max(1)
     }
 
     /// When to look at pieces: as one ends.
@@ -111,7 +112,7 @@ impl Domain<'_> {
             count = count.saturating_add(1);
             if other.floor.owed_ns >= 0 {
                 parts = parts.saturating_add(1);
-                first = first.into_iter().chain([(other.served_ns, at)]).min();
+                first = first.into_iter().chain([(other.seat.served_ns, at)]).min();
             }
         }
         let parts = match tenant.floor.owed_ns < 0 {
@@ -123,7 +124,8 @@ impl Domain<'_> {
     }
 
     fn is_beside_higher(&self, tenant: &TenantState) -> bool {
-        let is_higher = |t: &&TenantState| t.priority > tenant.priority && t.shares_device(tenant);
+        let is_higher =
+            |t: &&TenantState| t.seen.priority > tenant.seen.priority && t.shares_device(tenant);
         self.members().filter(is_higher).any(|t| self.is_at_work(t))
     }
 }

@@ -7,15 +7,10 @@
 //! of its own, or without a cap, pays for what it holds.
 
 use super::mean::mean;
+use super::tuning;
 use crate::scaled::scaled;
 
-/// Time held over which it is seen how much of it is used.
-const WINDOW_NS: u64 = 50_000_000;
 const ALL_PPM: u64 = 1_000_000;
-/// Least and most that is paid of the time held: most is above all of it, since work may run over.
-const LEAST_PPM: u64 = 875_000;
-const MOST_PPM: u64 = 1_125_000;
-
 /// The part that a tenant uses of the time it holds.
 #[derive(Clone, Debug)]
 pub(super) struct InUse {
@@ -40,12 +35,13 @@ impl InUse {
             *self = Self { is_counted, held_ns, used_ns, used_ppm: ALL_PPM };
         }
         let window_ns = held_ns.saturating_sub(self.held_ns);
-        if window_ns < WINDOW_NS {
+        if window_ns < tuning::IN_USE_WINDOW_NS {
             return;
         }
         // Used while nobody else was there is not held: then it seems to use more.
         let window_used_ns = used_ns.saturating_sub(self.used_ns);
-        let used_ppm = scaled(window_used_ns, ALL_PPM, window_ns).clamp(LEAST_PPM, MOST_PPM);
+        let used_ppm = scaled(window_used_ns, ALL_PPM, window_ns)
+            .clamp(tuning::LEAST_PAID_PPM, tuning::MOST_PAID_PPM);
         self.used_ppm = mean(self.used_ppm, used_ppm);
         (self.held_ns, self.used_ns) = (held_ns, used_ns);
     }

@@ -7,10 +7,10 @@
 //!
 //! Promises: no clock, no allocation, no panic, whatever the samples say. A tenant alone on a device
 //! is not gated. No tenant is closed while no other uses the device, except by `paused`. A tenant of
-//! higher priority is closed for one of lower priority no longer than for a piece of the [floor](Tuning::floor_ppm),
+//! higher priority is closed for one of lower priority no longer than for a piece of the [floor](tuning::FLOOR_PPM),
 //! and never waits for its work to drain.
 //! A tenant on several devices takes its turn on all of them at once. A drain lasts at most
-//! [`Tuning::drain_timeout_ns`]; a tenant that overruns is charged for it. Claims in a sample (used time, busy
+//! [`tuning::DRAIN_TIMEOUT_NS`]; a tenant that overruns is charged for it. Claims in a sample (used time, busy
 //! until) change only the claimant's own treatment: turns are charged by wall time, and a shared mode
 //! is entered only if no tenant loses by it.
 //!
@@ -32,6 +32,7 @@ mod gate;
 mod in_use;
 mod line;
 mod mean;
+mod observed;
 mod parts;
 mod pauses;
 mod phase;
@@ -41,13 +42,15 @@ mod place;
 mod round;
 mod sample;
 mod scheduler;
+mod seat;
 mod served;
 mod stepping;
 mod steps;
 mod tenant;
 mod together;
-mod tuning;
+pub mod tuning;
 mod wake;
+mod work;
 mod workers;
 
 pub use self::domain::{Counters, DeviceState, TurnMode};
@@ -60,4 +63,3 @@ pub use self::sample::Sample;
 pub use self::scheduler::Turns;
 pub use self::served::Served;
 pub use self::tenant::TenantState;
-pub use self::tuning::Tuning;

@@ -7,17 +7,7 @@
 //! Promises: a single false end of work resets the streak of ends; samples taken too late to tell are
 //! ignored.
 
-use super::tuning::Tuning;
-
-/// Pauses after short turns until a tenant is not taken any more to work for long.
-const LONG_TURNS: u32 = 2;
-
-/// Pauses in a row that were ends until the next is taken for one at once.
-const SURE_ENDS: u32 = 4;
-
-/// Whether a turn was ended rightly is asked after the time that a pause may take, and no later than so
-/// many of it.
-const LATE: u64 = 4;
+use super::tuning;
 
 /// The streak of ends. Starts as `default()`: nothing is known.
 #[derive(Clone, Debug, Default)]
@@ -38,7 +28,7 @@ impl Pauses {
 
     /// Whether a pause is an end as soon as it is seen.
     pub(super) fn end_at_once(&self) -> bool {
-        self.works_long() && self.ends >= SURE_ENDS
+        self.works_long() && self.ends >= tuning::SURE_ENDS
     }
 
     /// A turn has ended that was long or not; `paused` when because the holder had no work, of which
@@ -50,7 +40,7 @@ impl Pauses {
             self.ends = self.ends.saturating_add(1);
         }
         self.long_turns = match was_long {
-            true => LONG_TURNS,
+            true => tuning::LONG_TURNS,
             false => self.long_turns.saturating_sub(u32::from(paused)),
         };
     }
@@ -61,22 +51,22 @@ impl Pauses {
     }
 
     /// A look after a turn that was ended at once: whether it has come back since.
-    pub(super) fn look(&mut self, tuning: &Tuning, now_ns: u64, came_back: bool) {
+    pub(super) fn look(&mut self, now_ns: u64, came_back: bool) {
         if self.ended_ns == 0 {
             return;
         }
         let since_ns = now_ns.saturating_sub(self.ended_ns);
-        if came_back && since_ns < tuning.idle_ns.saturating_mul(LATE) {
+        if came_back && since_ns < tuning::IDLE_NS.saturating_mul(tuning::LATE_LOOKS) {
             self.ends = 0;
         }
-        if came_back || since_ns >= tuning.idle_ns {
+        if came_back || since_ns >= tuning::IDLE_NS {
             self.ended_ns = 0;
         }
     }
 
     /// When it should be looked at whether a turn was ended rightly.
-    pub(super) fn look_ns(&self, tuning: &Tuning) -> Option<u64> {
-        (self.ended_ns != 0).then(|| self.ended_ns.saturating_add(tuning.idle_ns))
+    pub(super) fn look_ns(&self) -> Option<u64> {
+        (self.ended_ns != 0).then(|| self.ended_ns.saturating_add(tuning::IDLE_NS))
     }
 }
 
@@ -99,9 +89,9 @@ mod tests {
     #[test]
     fn a_pause_is_an_end_when_the_last_ones_were() {
         assert!(!Pauses::default().end_at_once());
-        assert!(!after(SURE_ENDS - 1).end_at_once());
-        assert!(after(SURE_ENDS).end_at_once());
-        let mut seen = after(SURE_ENDS);
+        assert!(!after(tuning::SURE_ENDS - 1).end_at_once());
+        assert!(after(tuning::SURE_ENDS).end_at_once());
+        let mut seen = after(tuning::SURE_ENDS);
         seen.went_on();
         assert!(!seen.end_at_once(), "one that was none takes it back");
     }
@@ -117,23 +107,22 @@ mod tests {
 
     #[test]
     fn who_comes_back_soon_was_not_at_its_end() {
-        let tuning = Tuning::default();
         let ended_ns = 7 * MS;
         for (later_ns, came_back, still) in [
-            (tuning.idle_ns / 2, true, false),
-            (tuning.idle_ns / 2, false, true),
-            (tuning.idle_ns, true, false),
-            (tuning.idle_ns, false, true),
+            (tuning::IDLE_NS / 2, true, false),
+            (tuning::IDLE_NS / 2, false, true),
+            (tuning::IDLE_NS, true, false),
+            (tuning::IDLE_NS, false, true),
             // Too late to tell when it came.
-            (10 * tuning.idle_ns, true, true),
+            (10 * tuning::IDLE_NS, true, true),
         ] {
-            let mut seen = after(SURE_ENDS);
+            let mut seen = after(tuning::SURE_ENDS);
             seen.turn_ended(ended_ns, true, true, true);
-            assert_eq!(seen.look_ns(&tuning), Some(ended_ns + tuning.idle_ns));
-            seen.look(&tuning, ended_ns + later_ns, came_back);
+            assert_eq!(seen.look_ns(), Some(ended_ns + tuning::IDLE_NS));
+            seen.look(ended_ns + later_ns, came_back);
             assert_eq!(seen.end_at_once(), still, "{later_ns} {came_back}");
-            let is_open = later_ns < tuning.idle_ns && !came_back;
-            assert_eq!(seen.look_ns(&tuning).is_some(), is_open, "{later_ns} {came_back}");
+            let is_open = later_ns < tuning::IDLE_NS && !came_back;
+            assert_eq!(seen.look_ns().is_some(), is_open, "{later_ns} {came_back}");
         }
     }
 }

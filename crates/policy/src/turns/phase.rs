@@ -11,13 +11,8 @@
 
 use super::domain::{Domain, TurnMode};
 use super::mean::mean;
-use super::tenant::{LINGER_NS, TenantState};
-
-/// Divisor: an idle holder keeps its turn for a sixteenth of the longest kernel of those waiting tenants that are ahead of
-/// it in virtual time.
-const PATIENCE_PART: u64 = 16;
-/// Longest such time.
-const MOST_PATIENCE_NS: u64 = 5_000_000;
+use super::tenant::TenantState;
+use super::tuning;
 
 /// The kinds of hand-over.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -64,7 +59,9 @@ impl Domain<'_> {
     /// True if a tenant that demands a device shares one with a tenant of lower rank that may launch: the lower one
     /// holds the turn or, in another phase than turns, has an open gate.
     pub(super) fn overtaken(&self) -> bool {
-        let runs = |t: &&TenantState| t.open && (t.holder || self.state.mode != TurnMode::Held);
+        let runs = |t: &&TenantState| {
+            t.seat.is_open() && (t.seat.holds() || self.state.mode != TurnMode::Held)
+        };
         self.demanders().any(|high| {
             let mut lower = self.members().filter(|t| t.rank() < high.rank());
             lower.any(|low| runs(&low) && low.shares_device(high))
@@ -75,22 +72,24 @@ impl Domain<'_> {
     /// their priority or the latency class, and has old ones of all others; so it changes the phase only for such a
     /// tenant.
     pub(super) fn is_full_step(&self) -> bool {
-        let hurries = |t: &TenantState| t.latency && self.contends(t);
+        let hurries = |t: &TenantState| t.seen.latency && self.contends(t);
         !self.state.light_step || self.overtaken() || self.members().any(hurries)
     }
 
     fn settle_lingering(&mut self) {
-        let (tuning, now_ns) = (self.tuning, self.now_ns);
+        let now_ns = self.now_ns;
         for tenant in self.members_mut() {
-            let over = now_ns.saturating_sub(tenant.closed_ns) > LINGER_NS;
-            let at_work = tenant.busy(now_ns) || tenant.may_be_launching(tuning, now_ns);
-            tenant.lingering &= at_work && !over && !tenant.has_ended_step();
+            let over = now_ns.saturating_sub(tenant.seat.closed_ns) > tuning::LINGER_NS;
+            let at_work = tenant.busy(now_ns) || tenant.may_be_launching(now_ns);
+            if over || !at_work || tenant.has_ended_step() {
+                tenant.seat.settle();
+            }
         }
     }
 
     /// Begins a lull: ends all turns and opens all gates of the domain.
     pub(super) fn begin_lull(&mut self) {
-        let (now_ns, long_ns) = (self.now_ns, self.tuning.min_hold_ns);
+        let (now_ns, long_ns) = (self.now_ns, tuning::MIN_HOLD_NS);
         for tenant in self.members_mut() {
             tenant.end_turn(now_ns, true, long_ns);
             tenant.open_gate(now_ns);
@@ -113,7 +112,7 @@ impl Domain<'_> {
         } else if self.state.overlap_since_ns == 0 {
             self.state.overlap_since_ns = self.now_ns;
             self.members_mut().for_each(TenantState::mark_overlap);
-        } else if self.lasted(self.state.overlap_since_ns, self.tuning.overlap_ns)
+        } else if self.lasted(self.state.overlap_since_ns, tuning::OVERLAP_NS)
             && self.any_pair(|t| t.keeps_on(self.now_ns))
         {
             self.hand_over(Handover::All);
@@ -163,10 +162,12 @@ impl Domain<'_> {
         }
         let since_ns = self.state.since_ns;
         let now_ns = self.now_ns;
-        let timed_out = self.lasted(since_ns, self.tuning.drain_timeout_ns);
-        let closed_now = |t: &&TenantState| t.closed_ns >= since_ns;
-        let busy =
-            self.members().filter(closed_now).any(|t| t.lingering && self.may_be_waited_for(t));
+        let timed_out = self.lasted(since_ns, tuning::DRAIN_TIMEOUT_NS);
+        let closed_now = |t: &&TenantState| t.seat.closed_ns >= since_ns;
+        let busy = self
+            .members()
+            .filter(closed_now)
+            .any(|t| t.seat.lingers() && self.may_be_waited_for(t));
         if busy && !timed_out {
             return;
         }
@@ -174,7 +175,7 @@ impl Domain<'_> {
             self.state.counters.drain_timeouts =
                 self.state.counters.drain_timeouts.saturating_add(1);
         } else if let Some(end_ns) =
-            self.members().filter(closed_now).map(|t| t.busy_until_ns).max()
+            self.members().filter(closed_now).map(|t| t.seen.busy_until_ns).max()
         {
             // The bubble is the time that a drain leaves the device idle. On one device it begins with the end of the work.
             // Of several devices one may look busy while it waits for another, so the bubble counts from the drain's
@@ -184,9 +185,9 @@ impl Domain<'_> {
             let bubble_ns = self.now_ns.saturating_sub(from_ns).min(1_000_000);
             self.state.bubble_ns = mean(self.state.bubble_ns, bubble_ns);
         }
-        for tenant in self.members_mut().filter(|t| t.closed_ns >= since_ns) {
-            let drain_ns = now_ns.saturating_sub(tenant.closed_ns);
-            tenant.drain_ns = mean(tenant.drain_ns, drain_ns);
+        for tenant in self.members_mut().filter(|t| t.seat.closed_ns >= since_ns) {
+            let drain_ns = now_ns.saturating_sub(tenant.seat.closed_ns);
+            tenant.seat.drain_ns = mean(tenant.seat.drain_ns, drain_ns);
         }
         self.hand_over(Handover::Drained);
     }
@@ -202,7 +203,7 @@ impl Domain<'_> {
         let now_ns = self.now_ns;
         // A lull that was short and changed nothing about who is active leaves a trial's window as it is; else a new one
         // begins.
-        let slept = self.lasted(self.state.since_ns, self.tuning.sleep_ns);
+        let slept = self.lasted(self.state.since_ns, tuning::SLEEP_NS);
         if self.state.mode == TurnMode::Lull && (slept || self.actives_changed()) {
             self.begin_window();
         }
@@ -213,12 +214,12 @@ impl Domain<'_> {
                 continue;
             }
             let stays_open = self.stays_open(tenant);
-            must_drain |= !stays_open && tenant.open && self.is_waited_for(tenant);
+            must_drain |= !stays_open && tenant.seat.is_open() && self.is_waited_for(tenant);
             let Some(tenant) = self.tenants.get_mut(row) else { continue };
-            tenant.end_turn(now_ns, false, self.tuning.min_hold_ns);
+            tenant.end_turn(now_ns, false, tuning::MIN_HOLD_NS);
             if !stays_open {
                 tenant.close_gate(now_ns);
-            } else if !tenant.open {
+            } else if !tenant.seat.is_open() {
                 tenant.open_gate(now_ns);
             }
         }
@@ -232,13 +233,13 @@ impl Domain<'_> {
 
     fn begin_turns(&mut self, first: usize, fill: bool) {
         let now_ns = self.now_ns;
-        let carries_on = fill && self.members().any(|t| t.picked && t.holder);
+        let carries_on = fill && self.members().any(|t| t.picked && t.seat.holds());
         let owed_ns = self.turn_ns(first);
         // A tenant that goes on in the midst of a step makes another one.
         let (more_ns, from_ns) = (2 * self.half_step_ns(), self.step_end_ns());
         let mut handovers = 0_u64;
         for tenant in self.members_mut().filter(|t| t.picked) {
-            handovers = handovers.saturating_add(u64::from(!tenant.holder));
+            handovers = handovers.saturating_add(u64::from(!tenant.seat.holds()));
             tenant.begin_turn(now_ns);
             tenant.picked = false;
         }
@@ -253,7 +254,7 @@ impl Domain<'_> {
             self.state.since_ns = now_ns;
             self.state.turn_end_ns = match handovers {
                 0 => from_ns.saturating_add(owed_ns.max(more_ns)),
-                _ => now_ns.saturating_add(self.tuning.takeover_ns).saturating_add(owed_ns),
+                _ => now_ns.saturating_add(tuning::TAKEOVER_NS).saturating_add(owed_ns),
             };
         }
     }
@@ -276,16 +277,16 @@ impl Domain<'_> {
         // A tenant whose work lasts for several turns would, with an open gate, be sliced with the holder until
         // that is noticed, which costs some six switches between contexts. Its gate is closed instead, so that it waits
         // there for its turn.
-        let idle = !tenant.demands(self.tuning, self.now_ns) && !tenant.works_long();
-        let capped = tenant.cap_opens_ns(self.now_ns) != 0;
-        outranks_all || idle && !capped && (tenant.open || self.is_calm(tenant))
+        let idle = !tenant.demands(self.now_ns) && !tenant.works_long();
+        let capped = tenant.seen.cap_opens_ns(self.now_ns) != 0;
+        outranks_all || idle && !capped && (tenant.seat.is_open() || self.is_calm(tenant))
     }
 
     /// True if closing this tenant's gate makes the next turn wait until its work has drained: it has work, or may be
     /// about to launch some, and a tenant of its priority or a lower one is picked that shares a device with it and whose
     /// gate is closed. One whose gate is open already runs beside that work.
     fn is_waited_for(&self, tenant: &TenantState) -> bool {
-        let launches = tenant.last_launch_ns.saturating_add(self.tuning.idle_ns) > self.now_ns;
+        let launches = tenant.work.last_launch_ns.saturating_add(tuning::IDLE_NS) > self.now_ns;
         // Its process says what is in flight as its gate closes.
         let has_piece = tenant.floor.drains(self.now_ns) && tenant.has_launched();
         (tenant.busy(self.now_ns) || launches || has_piece) && self.may_be_waited_for(tenant)
@@ -293,7 +294,10 @@ impl Domain<'_> {
 
     fn may_be_waited_for(&self, tenant: &TenantState) -> bool {
         let comes = |t: &TenantState| {
-            t.picked && !t.open && t.shares_device(tenant) && t.priority <= tenant.priority
+            t.picked
+                && !t.seat.is_open()
+                && t.shares_device(tenant)
+                && t.seen.priority <= tenant.seen.priority
         };
         tenant.floor.drains(self.now_ns) || self.members().any(comes)
     }
@@ -301,16 +305,16 @@ impl Domain<'_> {
     /// Ends the turn of each holder that has been idle beyond its patience; its gate stays open until a hand-over closes it.
     /// True if a turn was ended, or no tenant holds one.
     fn release_idle(&mut self) -> bool {
-        let (tuning, now_ns) = (self.tuning, self.now_ns);
-        let mut released = !self.members().any(|t| t.holder);
+        let now_ns = self.now_ns;
+        let mut released = !self.members().any(|t| t.seat.holds());
         for row in 0..self.tenants.len() {
             let Some(tenant) = self.tenants.get(row) else { continue };
             let in_domain = self.is_member(tenant);
-            let idle_at_ns = tenant.idle_at_ns(tuning, now_ns);
+            let idle_at_ns = tenant.idle_at_ns(now_ns);
             let kept_until_ns = idle_at_ns.saturating_add(self.patience_ns(tenant));
-            if in_domain && tenant.holder && kept_until_ns <= now_ns {
+            if in_domain && tenant.seat.holds() && kept_until_ns <= now_ns {
                 if let Some(tenant) = self.tenants.get_mut(row) {
-                    tenant.end_turn(now_ns, true, tuning.min_hold_ns);
+                    tenant.end_turn(now_ns, true, tuning::MIN_HOLD_NS);
                 }
                 released = true;
             }
@@ -327,13 +331,14 @@ impl Domain<'_> {
                 && t.shares_device(holder)
                 && t.place.virtual_ns > holder.place.virtual_ns
         };
-        let longest_ns = self.members().filter(ahead).map(|t| t.longest_ns).max().unwrap_or(0);
-        let patience_ns = (longest_ns / PATIENCE_PART).min(MOST_PATIENCE_NS);
+        let longest_ns = self.members().filter(ahead).map(|t| t.seen.longest_ns).max().unwrap_or(0);
+        let patience_ns = (longest_ns / tuning::PATIENCE_PART).min(tuning::MOST_PATIENCE_NS);
         // Two hand-overs between two of its steps would cost it more than lower ones get.
-        let is_lower = |t: &TenantState| t.priority < holder.priority || !t.shares_device(holder);
+        let is_lower =
+            |t: &TenantState| t.seen.priority < holder.seen.priority || !t.shares_device(holder);
         match holder.steps.is_stepper() && self.members().filter(|t| self.contends(t)).all(is_lower)
         {
-            true => patience_ns.max(self.tuning.grace_ns),
+            true => patience_ns.max(tuning::GRACE_NS),
             false => patience_ns,
         }
     }
@@ -341,23 +346,22 @@ impl Domain<'_> {
     /// Closes the gates of tenants that are open beside a holder, have demanded the device together with it for too long,
     /// and keep on launching.
     fn end_overlaps(&mut self) {
-        let (tuning, now_ns) = (self.tuning, self.now_ns);
+        let now_ns = self.now_ns;
         for row in 0..self.tenants.len() {
             let Some(tenant) = self.tenants.get(row) else { continue };
             let in_domain = self.is_member(tenant);
-            if !in_domain || !tenant.open || tenant.holder {
+            if !in_domain || !tenant.seat.is_open() || tenant.seat.holds() {
                 continue;
             }
-            let holder = self.members().find(|h| h.holder && h.shares_device(tenant));
-            let overlaps =
-                holder.is_some_and(|h| tenant.demands(tuning, now_ns) && h.demands(tuning, now_ns));
+            let holder = self.members().find(|h| h.seat.holds() && h.shares_device(tenant));
+            let overlaps = holder.is_some_and(|h| tenant.demands(now_ns) && h.demands(now_ns));
             let Some(tenant) = self.tenants.get_mut(row) else { continue };
             if !overlaps {
-                tenant.overlap_since_ns = 0;
-            } else if tenant.overlap_since_ns == 0 {
-                tenant.overlap_since_ns = now_ns;
+                tenant.overlap.since_ns = 0;
+            } else if tenant.overlap.since_ns == 0 {
+                tenant.overlap.since_ns = now_ns;
                 tenant.mark_overlap();
-            } else if now_ns.saturating_sub(tenant.overlap_since_ns) >= tuning.overlap_ns
+            } else if now_ns.saturating_sub(tenant.overlap.since_ns) >= tuning::OVERLAP_NS
                 && tenant.keeps_on(now_ns)
             {
                 tenant.close_gate(now_ns);
@@ -370,22 +374,21 @@ impl Domain<'_> {
     fn may_lull(&self) -> bool {
         let mut active = self.members().filter(|t| !self.is_calm(t));
         let Some(only) = active.next() else { return true };
-        active.next().is_none() && !self.members().any(|t| t.priority < only.priority)
+        active.next().is_none() && !self.members().any(|t| t.seen.priority < only.seen.priority)
     }
 
     /// True if the tenant does not demand a device, and has not done so for a while.
     pub(super) fn is_calm(&self, tenant: &TenantState) -> bool {
-        !tenant.demands(self.tuning, self.now_ns)
-            && self.lasted(tenant.last_demand_ns, self.tuning.calm_ns)
+        !tenant.demands(self.now_ns) && self.lasted(tenant.last_demand_ns, tuning::CALM_NS)
     }
 
     /// True if the tenant demands a device (has work, or waits at its gate) and does not hold it.
     pub(super) fn contends(&self, tenant: &TenantState) -> bool {
-        !tenant.holder && tenant.demands(self.tuning, self.now_ns)
+        !tenant.seat.holds() && tenant.demands(self.now_ns)
     }
 
     fn finds_room(&self, tenant: &TenantState) -> bool {
-        !self.members().any(|h| h.holder && h.shares_device(tenant))
+        !self.members().any(|h| h.seat.holds() && h.shares_device(tenant))
     }
 
     /// End of the running turn. If each waiting tenant had its last turn ended by its own cap, or none waits, it lasts a
@@ -393,26 +396,26 @@ impl Domain<'_> {
     /// after that class's quantum at the latest.
     pub(super) fn turn_end_ns(&self) -> u64 {
         let mut planned_ns = self.state.turn_end_ns;
-        if self.members().filter(|t| self.contends(t)).all(|t| t.ended_by_cap) {
-            let full_ns = self.state.quantum_ns(self.tuning);
+        if self.members().filter(|t| self.contends(t)).all(|t| t.seat.ended_by_cap) {
+            let full_ns = self.state.quantum_ns();
             planned_ns = planned_ns.max(self.state.since_ns.saturating_add(full_ns));
         }
-        if !self.members().any(|t| t.latency && self.contends(t)) {
+        if !self.members().any(|t| t.seen.latency && self.contends(t)) {
             return planned_ns;
         }
-        planned_ns.min(self.state.since_ns.saturating_add(self.tuning.latency_quantum_ns))
+        planned_ns.min(self.state.since_ns.saturating_add(tuning::LATENCY_QUANTUM_NS))
     }
 
     /// True if a waiting tenant of the holder's priority has had less than the holder by a whole round's virtual time, and
     /// the holder has had the device for long enough to be worth a hand-over.
     fn left_behind(&self) -> bool {
         let step_ns = self.round_step_ns();
-        let held_long_enough = |h: &TenantState| self.lasted(h.opened_ns, self.min_hold_ns());
+        let held_long_enough = |h: &TenantState| self.lasted(h.seat.opened_ns, self.min_hold_ns());
         self.members().filter(|t| self.contends(t)).any(|waiting| {
             self.members().any(|h| {
-                h.holder
+                h.seat.holds()
                     && h.shares_device(waiting)
-                    && h.priority == waiting.priority
+                    && h.seen.priority == waiting.seen.priority
                     && held_long_enough(h)
                     && waiting.place.virtual_ns.saturating_add(step_ns) <= h.place.virtual_ns
             })

@@ -9,17 +9,13 @@
 
 use super::domain::{Domain, TurnMode};
 use super::tenant::{TenantState, VIRTUAL_SCALE};
+use super::tuning;
 use crate::scaled::scaled;
-
-/// A waiter that knows when its gate opens is awake this long before and after, so it needs no wake-up.
-const NEAR_NS: u64 = 100_000;
 
 impl Domain<'_> {
     /// Virtual time each tenant advances by in one round.
     pub(super) fn round_step_ns(&self) -> u64 {
-        self.step_of(
-            self.members().filter(|t| t.demands(self.tuning, self.now_ns) || self.comes_soon(t)),
-        )
+        self.step_of(self.members().filter(|t| t.demands(self.now_ns) || self.comes_soon(t)))
     }
 
     /// Virtual time that each of these would advance by in a round of theirs.
@@ -31,7 +27,7 @@ impl Domain<'_> {
             (more, weights.saturating_add(weight), paid_ppm.saturating_add(ppm))
         });
         let mean_weight = (weights / count.max(1)).max(1);
-        let quantum_ns = self.state.quantum_ns(self.tuning);
+        let quantum_ns = self.state.quantum_ns();
         // In what is paid for it a turn is as long as in wall time, on average.
         let quantum_ns = match count {
             0 => quantum_ns,
@@ -44,7 +40,7 @@ impl Domain<'_> {
     pub(super) fn change_levels(&mut self) {
         for row in 0..self.tenants.len() {
             let Some(tenant) = self.tenants.get(row) else { continue };
-            let (is_member, level) = (self.is_member(tenant), tenant.priority);
+            let (is_member, level) = (self.is_member(tenant), tenant.seen.priority);
             let before = tenant.place.level_before(level).filter(|_| is_member);
             let Some(before) = before else { continue };
             let lowest = [self.lowest_of(level, row), self.lowest_of(before, row)];
@@ -63,7 +59,7 @@ impl Domain<'_> {
             *at != row && self.is_member(t) && t.place.level() == level
         };
         let others = all.filter(is_other).map(|(_, t)| t);
-        let wanting = others.clone().filter(|t| t.demands(self.tuning, self.now_ns));
+        let wanting = others.clone().filter(|t| t.demands(self.now_ns));
         let lowest = wanting.map(|t| t.place.virtual_ns).min();
         lowest.or_else(|| others.map(|t| t.place.virtual_ns).min())
     }
@@ -71,7 +67,7 @@ impl Domain<'_> {
     /// Marks those that go next as picked; with `keep`, holders that still work keep their seats.
     /// Returns the row of the first, which sets the length of the turn.
     pub(super) fn pick(&mut self, keep: bool) -> Option<usize> {
-        let (tuning, now_ns) = (self.tuning, self.now_ns);
+        let now_ns = self.now_ns;
         let mut taken = 0_u32;
         let mut first = None;
         let group = self.state.group;
@@ -79,7 +75,7 @@ impl Domain<'_> {
             if tenant.seats & group == 0 {
                 continue;
             }
-            tenant.picked = keep && tenant.holder && tenant.demands(tuning, now_ns);
+            tenant.picked = keep && tenant.seat.holds() && tenant.demands(now_ns);
             if tenant.picked {
                 taken |= tenant.seats;
                 first = first.or(Some(row));
@@ -106,24 +102,25 @@ impl Domain<'_> {
             tenant.next = true;
         }
         // When the holders' turn ends and what they have in flight by then has drained.
-        let drain_ns = self.members().filter(|t| t.holder).map(|t| t.drain_ns).max().unwrap_or(0);
+        let drain_ns =
+            self.members().filter(|t| t.seat.holds()).map(|t| t.seat.drain_ns).max().unwrap_or(0);
         self.state.opens_ns = self.state.turn_end_ns.saturating_add(drain_ns);
     }
 
     /// The same while the last holders' work drains: who has been told a time near enough is not told
     /// another.
     fn expect_drained(&mut self) {
-        self.members_mut().for_each(|t| t.next = t.picked && !t.open);
-        let lingering = self.members().filter(|t| t.lingering);
-        let ends_ns = lingering.map(|t| t.busy_until_ns).max().unwrap_or(0).max(self.now_ns);
-        if ends_ns.abs_diff(self.state.opens_ns) > NEAR_NS {
+        self.members_mut().for_each(|t| t.next = t.picked && !t.seat.is_open());
+        let lingering = self.members().filter(|t| t.seat.lingers());
+        let ends_ns = lingering.map(|t| t.seen.busy_until_ns).max().unwrap_or(0).max(self.now_ns);
+        if ends_ns.abs_diff(self.state.opens_ns) > tuning::NEAR_NS {
             self.state.opens_ns = ends_ns;
         }
     }
 
     /// The tenant that goes first among those that want only devices not yet taken.
     fn best(&self, taken: u32) -> Option<usize> {
-        self.first_of(|t| t.seats & taken == 0 && !t.picked && t.demands(self.tuning, self.now_ns))
+        self.first_of(|t| t.seats & taken == 0 && !t.picked && t.demands(self.now_ns))
     }
 
     /// The member that goes first among those that are as asked.
@@ -138,7 +135,7 @@ impl Domain<'_> {
             |t: &TenantState| t.virtual_at_end_ns(self.now_ns) <= lowest_ns.saturating_add(near_ns);
         let near = level().filter(|(_, t)| is_near(t));
         // The holder's turn ends only after this choice: it has been served last.
-        near.min_by_key(|(_, t)| if t.holder { self.now_ns } else { t.served_ns })
+        near.min_by_key(|(_, t)| if t.seat.holds() { self.now_ns } else { t.seat.served_ns })
             .map(|(row, _)| row)
     }
 
@@ -149,7 +146,7 @@ impl Domain<'_> {
             return piece_ns;
         }
         let step_ns = self.round_step_ns();
-        let Some(tenant) = self.tenants.get(row) else { return self.tuning.min_turn_ns };
+        let Some(tenant) = self.tenants.get(row) else { return tuning::MIN_TURN_NS };
         let (virtual_ns, weight) = (tenant.virtual_at_end_ns(self.now_ns), tenant.weight);
         self.state.round_ns = match self.state.has_steps() {
             true => self.round_of_steps_ns(tenant, step_ns),
@@ -158,8 +155,7 @@ impl Domain<'_> {
         let full_ns = step_ns.saturating_mul(weight) / VIRTUAL_SCALE;
         let owed_ns = self.state.round_ns.saturating_sub(virtual_ns).saturating_mul(weight);
         let owed_ns = (owed_ns / VIRTUAL_SCALE).clamp(full_ns / 2, full_ns.saturating_mul(2));
-        let longest_ns = self.tuning.max_quantum_ns.max(self.tuning.min_turn_ns);
-        owed_ns.clamp(self.tuning.min_turn_ns.min(longest_ns), longest_ns)
+        owed_ns.clamp(tuning::MIN_TURN_NS, tuning::MAX_QUANTUM_NS)
     }
 }
 

@@ -7,8 +7,7 @@
 //! Promises: a piece is paid for as it begins, used or not; time that a kernel takes beyond it is a
 //! debt. Does not say how much a tenant is owed: that is done in `floor`.
 
-/// Most that a tenant may be owed, in pieces.
-const MOST_PIECES: i64 = 2;
+use super::tuning;
 
 /// How far a tenant is with its next piece.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -75,7 +74,7 @@ impl Floor {
     /// So much of the time that has passed is owed to it.
     pub(super) fn accrue(&mut self, more_ns: u64, piece_ns: u64) {
         let piece = i64::try_from(piece_ns).unwrap_or(i64::MAX);
-        let most = piece.saturating_mul(MOST_PIECES);
+        let most = piece.saturating_mul(tuning::MOST_PIECES);
         self.owed_ns = self.owed_ns.saturating_add_unsigned(more_ns).min(most);
         if self.piece == Piece::Accrues && self.owed_ns >= piece {
             self.piece = Piece::Due;

@@ -18,7 +18,6 @@ use super::sample::Sample;
 use super::scheduler::Turns;
 use super::served::Served;
 use super::tenant::TenantState;
-use super::tuning::Tuning;
 
 /// Time between two looks at all gates, changed or not: a lease is renewed when a quarter of it has
 /// passed.
@@ -62,8 +61,8 @@ pub struct Seated {
 /// One step, over what is kept between steps.
 #[derive(Debug)]
 pub struct Round<'a> {
-    /// Constants of the scheduler.
-    pub tuning: &'a Tuning,
+    /// Part of each device for tenants of lower priority, in millionths ([`FLOOR_PPM`](super::tuning::FLOOR_PPM) by default).
+    pub floor_ppm: u64,
     /// One for each seat.
     pub tenants: &'a mut [TenantState],
     /// One for each device.
@@ -106,7 +105,7 @@ impl Round<'_> {
             *before = *gate;
         }
         let mut next_ns =
-            Turns { tuning: self.tuning, tenants: self.tenants, devices: self.devices }.step(
+            Turns { floor_ppm: self.floor_ppm, tenants: self.tenants, devices: self.devices }.step(
                 now_ns,
                 self.samples,
                 self.foreign,

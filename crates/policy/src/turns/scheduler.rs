@@ -10,13 +10,13 @@ use super::domain::{self, DeviceState, TurnMode};
 use super::gate::{Gate, GateState};
 use super::sample::Sample;
 use super::tenant::TenantState;
-use super::tuning::Tuning;
+use super::tuning;
 
-/// The scheduler: its constants and the state its caller owns.
+/// The scheduler: the state its caller owns.
 #[derive(Debug)]
 pub struct Turns<'a> {
-    /// Constants.
-    pub tuning: &'a Tuning,
+    /// Part of each device for tenants of lower priority, in millionths ([`tuning::FLOOR_PPM`] by default).
+    pub floor_ppm: u64,
     /// One for each row of samples. Another tenant's begins as `default()`; one that is unattached for a
     /// while is remembered.
     pub tenants: &'a mut [TenantState],
@@ -26,7 +26,7 @@ pub struct Turns<'a> {
 
 impl Turns<'_> {
     /// Decides every gate; returns the time of the next step, later than `now_ns` and at most
-    /// [`Tuning::lease_poll_ns`] away. A step may come early at no harm, and should when a tenant of
+    /// [`tuning::LEASE_POLL_NS`] away. A step may come early at no harm, and should when a tenant of
     /// higher priority has launched.
     ///
     /// `samples` and `gates` are indexed by `row * devices.len() + device`; `foreign` counts, for each
@@ -41,19 +41,22 @@ impl Turns<'_> {
     ) -> u64 {
         let width = self.devices.len();
         for (row, tenant) in self.tenants.iter_mut().enumerate() {
-            tenant.observe(self.tuning, now_ns, row_of(samples, row, width));
+            tenant.observe(now_ns, row_of(samples, row, width));
         }
-        domain::regroup(self.tuning, now_ns, self.devices, self.tenants, foreign);
-        let mut next = now_ns.saturating_add(self.tuning.lease_poll_ns);
+        domain::regroup(now_ns, self.devices, self.tenants, foreign);
+        let mut next = now_ns.saturating_add(tuning::LEASE_POLL_NS);
         for device in 0..width.min(MAX_DEVICES) {
             let Some(state) = self.devices.get_mut(device) else { continue };
             next = next.min(match state.mode() {
                 TurnMode::Free => next,
-                TurnMode::Counted => now_ns.saturating_add(self.tuning.calm_poll_ns),
-                _ if state.is_root(device) => {
-                    domain::Domain { tuning: self.tuning, now_ns, state, tenants: self.tenants }
-                        .drive()
+                TurnMode::Counted => now_ns.saturating_add(tuning::CALM_POLL_NS),
+                _ if state.is_root(device) => domain::Domain {
+                    floor_ppm: self.floor_ppm,
+                    now_ns,
+                    state,
+                    tenants: self.tenants,
                 }
+                .drive(),
                 _ => next,
             });
         }
@@ -67,8 +70,8 @@ impl Turns<'_> {
 
     fn gate(&self, now_ns: u64, row: usize, device: usize, foreign: &[u32]) -> Gate {
         let open = Gate {
-            horizon_ns: self.tuning.horizon_ns,
-            quantum_ns: self.tuning.min_quantum_ns,
+            horizon_ns: tuning::HORIZON_NS,
+            quantum_ns: tuning::MIN_QUANTUM_NS,
             watch: true,
             active: 1,
             ..Gate::default()
@@ -77,18 +80,19 @@ impl Turns<'_> {
             return open;
         };
         let bit = bit(device);
-        if tenant.attached & bit == 0 {
+        if tenant.seen.attached & bit == 0 {
             return open;
         }
-        if tenant.paused {
+        if tenant.seen.paused {
             return Gate { state: GateState::Closed, ..open };
         }
         let timed = Gate { state: GateState::Timed, ..open };
         match state.mode() {
-            TurnMode::Free if tenant.asked.cap_ppm.is_none() => open,
+            TurnMode::Free if tenant.seen.asked.cap_ppm.is_none() => open,
             TurnMode::Free => timed,
             TurnMode::Counted => {
-                let own = self.tenants.iter().filter(|t| t.attached & bit != 0 && t.works(now_ns));
+                let own =
+                    self.tenants.iter().filter(|t| t.seen.attached & bit != 0 && t.works(now_ns));
                 let own = u32::try_from(own.count()).unwrap_or(u32::MAX);
                 let others = foreign.get(device).copied().unwrap_or(0);
                 // A tenant that asks is at work by then.
@@ -99,7 +103,7 @@ impl Turns<'_> {
             _ if tenant.seats & bit == 0 => Gate { active: 2, ..timed },
             _ => {
                 let Some(root) = self.devices.get(state.root()) else { return timed };
-                domain::gate(self.tuning, now_ns, root, self.tenants, tenant, bit)
+                domain::gate(now_ns, root, self.tenants, tenant, bit)
             }
         }
     }

@@ -8,18 +8,7 @@
 //! done in `steps`.
 
 use super::mean::mean;
-
-/// Longest step of a stepper.
-const MOST_NS: u64 = 20_000_000;
-/// Times that a tenant came to its gate behind all its work until it is a stepper; and most that
-/// are counted.
-const SURE: u32 = 2;
-const MOST_SURE: u32 = 4;
-/// A take-over between two decode servers, which took 30 to 100 us on an H200 with the bubble
-/// before it.
-pub(super) const TAKEOVER_NS: u64 = 100_000;
-/// So much before the usual end of a step it is looked for: a sleeper may take as long to be awake.
-const EARLY_NS: u64 = 150_000;
+use super::tuning;
 
 /// Progress of a turn's first step.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
@@ -89,14 +78,14 @@ impl Stepping {
     /// Whether it is a stepper, at work for half of the time and more.
     pub(super) fn is_stepper(&self) -> bool {
         // The take-over is in the first step.
-        let pause_ns = self.pause_ns.saturating_add(TAKEOVER_NS);
-        let is_short = self.step_ns <= MOST_NS && pause_ns <= self.step_ns;
+        let pause_ns = self.pause_ns.saturating_add(tuning::STEP_TAKEOVER_NS);
+        let is_short = self.step_ns <= tuning::LONGEST_STEP_NS && pause_ns <= self.step_ns;
         self.is_free && self.may_be_one() && is_short
     }
 
     /// Whether it comes to its closed gate as steppers do.
     pub(super) fn may_be_one(&self) -> bool {
-        self.sure >= SURE
+        self.sure >= tuning::SURE_STEPS
     }
 
     /// Half of a step; 0 of who makes none.
@@ -106,7 +95,7 @@ impl Stepping {
 
     /// When to look for the end of its step: a moment before it should end, as steps ended so far.
     pub(super) fn end_look_ns(&self, launch_ns: u64) -> u64 {
-        launch_ns.saturating_add(self.tail_ns).saturating_sub(EARLY_NS)
+        launch_ns.saturating_add(self.tail_ns).saturating_sub(tuning::STEP_EARLY_NS)
     }
 
     /// Its gate has been opened.
@@ -119,15 +108,15 @@ impl Stepping {
     pub(super) fn look(&mut self, look: &Look) {
         let Look { now_ns, is_busy, drained, wants, .. } = *look;
         // A length that was measured beside others is longer by their slices.
-        self.is_free = look.longest_ns / 3 <= MOST_NS / 2;
+        self.is_free = look.longest_ns / 3 <= tuning::LONGEST_STEP_NS / 2;
         let comes = wants && !self.came;
         if look.sleepers > 1 {
             // Work of the other threads runs behind the first one's.
             self.sure = 0;
         } else if comes && is_busy {
-            self.sure = self.sure.saturating_sub(SURE);
+            self.sure = self.sure.saturating_sub(tuning::SURE_STEPS);
         } else if comes && (self.ended_ns != 0 || self.slept) {
-            self.sure = self.sure.saturating_add(1).min(MOST_SURE);
+            self.sure = self.sure.saturating_add(1).min(tuning::MOST_SURE_STEPS);
         }
         self.came |= comes;
         if look.launched && self.ended_ns != 0 {
@@ -139,7 +128,7 @@ impl Stepping {
             self.ended_ns = look.busy_until_ns.clamp(look.launch_ns.min(now_ns), now_ns);
             self.waited_ns = look.waited_ns;
             let tail_ns = self.ended_ns.saturating_sub(look.launch_ns);
-            self.tail_ns = of_so_far(self.tail_ns, tail_ns.min(MOST_NS));
+            self.tail_ns = of_so_far(self.tail_ns, tail_ns.min(tuning::LONGEST_STEP_NS));
         } else if !has_ended {
             self.ended_ns = 0;
         }
@@ -152,11 +141,14 @@ impl Stepping {
         // A pause of seconds before the first turn kept four decode servers from short turns for 1.8 s (an H200,
         // bench/results/h200-2026-11-30/steps.txt).
         let until = |began_ns: u64| {
-            began_ns.saturating_sub(waited_ns).saturating_sub(self.ended_ns).min(MOST_NS)
+            began_ns
+                .saturating_sub(waited_ns)
+                .saturating_sub(self.ended_ns)
+                .min(tuning::LONGEST_STEP_NS)
         };
         let pause_ns = until(look.launch_ns);
         // The last launch is not the first of its step; who waited has gone on within a take-over.
-        let taken_ns = look.opened_ns.saturating_add(TAKEOVER_NS);
+        let taken_ns = look.opened_ns.saturating_add(tuning::STEP_TAKEOVER_NS);
         let gap_ns = until(look.launch_ns.min(taken_ns));
         self.pause_ns = of_so_far(self.pause_ns, pause_ns);
         if look.opened_ns > self.ended_ns && waited_ns != 0 {
@@ -173,7 +165,7 @@ impl Stepping {
                 look.launch_ns.saturating_sub(look.opened_ns)
             }
             _ if has_ended => look.busy_until_ns.min(look.now_ns).saturating_sub(look.opened_ns),
-            _ if elapsed_ns > MOST_NS => {
+            _ if elapsed_ns > tuning::LONGEST_STEP_NS => {
                 self.sure = 0;
                 elapsed_ns
             }

@@ -14,32 +14,29 @@
 //! Does not choose who goes next.
 
 use super::domain::Domain;
-use super::stepping::{First, Stepping, TAKEOVER_NS};
+use super::stepping::{First, Stepping};
 use super::tenant::{TenantState, VIRTUAL_SCALE};
+use super::tuning;
 use crate::scaled::scaled;
-
-/// Part of the device that hand-overs beside steppers may cost, in millionths: what the goal of 97
-/// % in sum leaves, less what is not known of the bubble.
-const COST_PPM: u64 = 25_000;
 
 impl TenantState {
     /// When to look whether work in flight has ended.
     pub(super) fn end_look_ns(&self) -> u64 {
         match self.steps.is_stepper() {
-            true => self.busy_until_ns.min(self.steps.end_look_ns(self.said_launch_ns())),
-            false => self.busy_until_ns,
+            true => self.seen.busy_until_ns.min(self.steps.end_look_ns(self.seen.launched_ns)),
+            false => self.seen.busy_until_ns,
         }
     }
 
     /// When the step will have ended that it waits for; `now_ns` where it waits for none.
     fn step_end_ns(&self, now_ns: u64) -> u64 {
-        let step_ns = if self.sleeps() { self.steps.half_ns() * 2 } else { 0 };
-        self.busy_until_ns.clamp(now_ns, now_ns.saturating_add(step_ns))
+        let step_ns = if self.seen.sleeps { self.steps.half_ns() * 2 } else { 0 };
+        self.seen.busy_until_ns.clamp(now_ns, now_ns.saturating_add(step_ns))
     }
 
     /// Its virtual time then, where it has the turn.
     pub(super) fn virtual_at_end_ns(&self, now_ns: u64) -> u64 {
-        let end_ns = if self.holder { self.step_end_ns(now_ns) } else { now_ns };
+        let end_ns = if self.seat.holds() { self.step_end_ns(now_ns) } else { now_ns };
         let left_ns = end_ns.saturating_sub(now_ns);
         let more = left_ns.saturating_mul(VIRTUAL_SCALE) / self.weight.max(1);
         self.place.virtual_ns.saturating_add(more)
@@ -57,12 +54,14 @@ impl TenantState {
         if !(self.steps.is_free && self.steps.may_be_one() && is_short) {
             return None;
         }
-        let part_ns = now_ns.saturating_sub(self.opened_ns) / 4;
+        let part_ns = now_ns.saturating_sub(self.seat.opened_ns) / 4;
         let again_ns = now_ns.saturating_add(part_ns.max(poll_ns));
         match self.steps.first {
             First::Over => None,
             First::Awaited => Some(again_ns),
-            First::Waits { .. } if self.busy_until_ns > now_ns => Some(self.busy_until_ns),
+            First::Waits { .. } if self.seen.busy_until_ns > now_ns => {
+                Some(self.seen.busy_until_ns)
+            }
             First::Waits { .. } => Some(now_ns.saturating_add(part_ns.clamp(poll_ns / 8, poll_ns))),
         }
     }
@@ -77,25 +76,25 @@ impl Domain<'_> {
     /// The mean turn of a cycle: `None` where no tenant at work is a stepper.
     fn step_turn_ns(&self) -> Option<u64> {
         let at_work = || self.members().filter(|t| self.is_at_work(t));
-        let level = at_work().map(|t| t.priority).max()?;
-        let these = || at_work().filter(|t| t.priority == level);
+        let level = at_work().map(|t| t.seen.priority).max()?;
+        let these = || at_work().filter(|t| t.seen.priority == level);
         let steppers = || these().filter(|t| t.steps.is_stepper()).map(|t| &t.steps);
         steppers().next()?;
         // Short turns would end in the midst of a kernel that outlasts them all. Beside a cap they cost
         // who makes no steps more hand-overs, which a cap cannot make good.
-        let full_ns = self.state.full_quantum_ns(self.tuning);
-        let outlasts = |t: &TenantState| !t.steps.is_stepper() && t.longest_ns > full_ns;
+        let full_ns = self.state.full_quantum_ns();
+        let outlasts = |t: &TenantState| !t.steps.is_stepper() && t.seen.longest_ns > full_ns;
         let are_all = these().all(|t| t.steps.is_stepper());
-        if these().any(|t| outlasts(t) || !are_all && t.asked.cap_ppm.is_some()) {
+        if these().any(|t| outlasts(t) || !are_all && t.seen.asked.cap_ppm.is_some()) {
             return None;
         }
         let sum = |of: fn(&Stepping) -> u64| steppers().map(of).fold(0, u64::saturating_add);
         let (count, steps_ns, gaps_ns) = (sum(|_| 1), sum(|s| s.step_ns), sum(|s| s.gap_ns));
         let mean_ns = (steps_ns.saturating_add(gaps_ns) / count.max(1)).max(1);
         let count = u64::try_from(these().count()).unwrap_or(u64::MAX);
-        let handover_ns = self.state.bubble_ns.saturating_add(TAKEOVER_NS);
+        let handover_ns = self.state.bubble_ns.saturating_add(tuning::STEP_TAKEOVER_NS);
         let lost_ns = handover_ns.saturating_mul(count).saturating_sub(gaps_ns);
-        let worth_ns = scaled(lost_ns, 1_000_000, COST_PPM);
+        let worth_ns = scaled(lost_ns, 1_000_000, tuning::STEP_COST_PPM);
         // Whole steps, so that who makes none has a turn as long as a step beside it.
         let steps = (worth_ns / count / mean_ns).max(1);
         Some(mean_ns.saturating_mul(steps))
@@ -105,8 +104,8 @@ impl Domain<'_> {
     /// or to who is furthest ahead. A round that went on by itself would leave steps behind, each
     /// of which ends before or behind its planned end.
     pub(super) fn round_of_steps_ns(&self, tenant: &TenantState, step_ns: u64) -> u64 {
-        let level = self.members().filter(|t| t.priority == tenant.priority);
-        let these = level.filter(|t| t.demands(self.tuning, self.now_ns) || self.comes_soon(t));
+        let level = self.members().filter(|t| t.seen.priority == tenant.seen.priority);
+        let these = level.filter(|t| t.demands(self.now_ns) || self.comes_soon(t));
         let own_ns = tenant.virtual_at_end_ns(self.now_ns);
         let (lowest_ns, highest_ns) = these
             .map(|t| t.virtual_at_end_ns(self.now_ns))
@@ -120,7 +119,7 @@ impl Domain<'_> {
     /// to that than the next.
     pub(super) fn is_over(&self) -> bool {
         let (half_ns, end_ns) = (self.half_step_ns(), self.turn_end_ns());
-        let ends_step = || self.members().filter(|t| t.holder).all(TenantState::ends_step);
+        let ends_step = || self.members().filter(|t| t.seat.holds()).all(TenantState::ends_step);
         let is_nearest = || end_ns < self.step_end_ns().saturating_add(half_ns);
         self.now_ns >= end_ns.saturating_add(half_ns) || half_ns != 0 && is_nearest() && ends_step()
     }
@@ -133,7 +132,7 @@ impl Domain<'_> {
         let left_ns = end_ns.saturating_sub(half_ns).saturating_sub(from_ns);
         let look_ns = match left_ns.checked_div(2 * half_ns) {
             None => end_ns,
-            Some(_) if left_ns == 0 => self.now_ns.saturating_add(self.tuning.gappy_poll_ns),
+            Some(_) if left_ns == 0 => self.now_ns.saturating_add(tuning::GAPPY_POLL_NS),
             Some(steps) => from_ns.saturating_add(steps * 2 * half_ns).saturating_add(half_ns),
         };
         look_ns.min(end_ns.saturating_add(half_ns))
@@ -141,22 +140,22 @@ impl Domain<'_> {
 
     /// When the steps will have ended that holders wait for.
     pub(super) fn step_end_ns(&self) -> u64 {
-        let holders = self.members().filter(|t| t.holder);
+        let holders = self.members().filter(|t| t.seat.holds());
         holders.map(|t| t.step_end_ns(self.now_ns)).max().unwrap_or(self.now_ns)
     }
 
     /// When to look at the first steps of holders.
     pub(super) fn first_step_ns(&self) -> u64 {
-        let of = |t: &TenantState| t.step_look_ns(self.now_ns, self.tuning.gappy_poll_ns);
-        self.members().filter(|t| t.holder).filter_map(of).min().unwrap_or(u64::MAX)
+        let of = |t: &TenantState| t.step_look_ns(self.now_ns, tuning::GAPPY_POLL_NS);
+        self.members().filter(|t| t.seat.holds()).filter_map(of).min().unwrap_or(u64::MAX)
     }
 
     /// How long a turn lasts at least before a tenant that is far behind ends it: half of a mean
     /// turn beside steppers.
     pub(super) fn min_hold_ns(&self) -> u64 {
         match self.state.has_steps() {
-            true => self.tuning.min_hold_ns.min(self.state.step_turn_ns / 2),
-            false => self.tuning.min_hold_ns,
+            true => tuning::MIN_HOLD_NS.min(self.state.step_turn_ns / 2),
+            false => tuning::MIN_HOLD_NS,
         }
     }
 
@@ -167,11 +166,11 @@ impl Domain<'_> {
 
     /// Whether it waits for the turn to end, or soon will.
     pub(super) fn awaits(&self, tenant: &TenantState) -> bool {
-        !tenant.holder && (tenant.demands(self.tuning, self.now_ns) || self.comes_soon(tenant))
+        !tenant.seat.holds() && (tenant.demands(self.now_ns) || self.comes_soon(tenant))
     }
 
     /// Half of the longest step of a holder.
     pub(super) fn half_step_ns(&self) -> u64 {
-        self.members().filter(|t| t.holder).map(|t| t.steps.half_ns()).max().unwrap_or(0)
+        self.members().filter(|t| t.seat.holds()).map(|t| t.steps.half_ns()).max().unwrap_or(0)
     }
 }

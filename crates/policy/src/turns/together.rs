@@ -13,20 +13,8 @@
 use super::domain::{Domain, TurnMode};
 use super::phase::Handover;
 use super::tenant::{TenantState, rate_ppm};
+use super::tuning;
 use crate::scaled::scaled;
-
-/// Turns of each tenant after which it is known how much they leave unused.
-const ROUNDS: u64 = 4;
-/// Progress that a trial must bring in sum, in percent of that under turns.
-const GAIN_PERCENT: u64 = 105;
-/// Progress that each must keep, in percent of that under turns; work in flight makes the measure this rough.
-const KEEPS_PERCENT: u64 = 92;
-/// Progress on a device that several fill, sliced, in percent of one alone.
-const SLICED_PERCENT: u64 = 95;
-/// Part of itself by which progress may differ from the trial's and count as the same.
-const SAME_PART: u64 = 8;
-/// Device time is charged by the chunk, so what was used of late is known no better than this.
-const ROUGH_NS: u64 = 600_000;
 
 /// Progress per time over all tenants, in millionths; whether none is worse off than under turns, and
 /// whether each goes on as it did in the trial.
@@ -49,30 +37,30 @@ impl Domain<'_> {
         // Work that was charged nothing has not ended, so its use is not known yet.
         let is_known = |t: &TenantState| t.window_used() != 0;
         let (mut count, mut used_ns) = (1_u64, first.window_used());
-        let mut comparable = !first.ended_by_cap && is_known(first);
+        let mut comparable = !first.seat.ended_by_cap && is_known(first);
         for tenant in active {
-            comparable &= !tenant.ended_by_cap && tenant.priority == first.priority;
+            comparable &= !tenant.seat.ended_by_cap && tenant.seen.priority == first.seen.priority;
             comparable &= is_known(tenant);
             used_ns = used_ns.saturating_add(tenant.window_used());
             count = count.saturating_add(1);
         }
-        let rounds_ns = self.state.quantum_ns(self.tuning).saturating_mul(count * ROUNDS);
+        let rounds_ns = self.state.quantum_ns().saturating_mul(count * tuning::TRIAL_ROUNDS);
         let since_ns = self.state.window_ns;
         let window_ns = self.now_ns.saturating_sub(since_ns);
         count > 1
             && comparable
             && self.now_ns >= self.state.next_trial_ns
-            && self.lasted(since_ns, self.tuning.baseline_ns.max(rounds_ns))
+            && self.lasted(since_ns, tuning::BASELINE_NS.max(rounds_ns))
             && !self.actives_changed()
-            && rate_ppm(used_ns, window_ns) < self.tuning.fills_ppm
+            && rate_ppm(used_ns, window_ns) < tuning::FILLS_PPM
     }
 
     /// Opens everybody and begins to measure.
     pub(super) fn begin_trial(&mut self) {
-        let (now_ns, long_ns) = (self.now_ns, self.tuning.min_hold_ns);
+        let (now_ns, long_ns) = (self.now_ns, tuning::MIN_HOLD_NS);
         let window_ns = now_ns.saturating_sub(self.state.window_ns);
         for tenant in self.members_mut() {
-            tenant.gated_ppm = rate_ppm(tenant.window_used(), window_ns);
+            tenant.tried.gated_ppm = rate_ppm(tenant.window_used(), window_ns);
             tenant.end_turn(now_ns, false, long_ns);
             tenant.open_gate(now_ns);
             tenant.picked = false;
@@ -94,13 +82,11 @@ impl Domain<'_> {
         if self.state.trial {
             let all_lose_much = loses_much(progress.at_most_ppm, progress.gated_sum_ppm);
             let hopeless = all_lose_much || progress.one_loses_much;
-            if elapsed_ns < self.tuning.trial_ns
-                && !(hopeless && elapsed_ns >= self.trial_step_ns())
-            {
+            if elapsed_ns < tuning::TRIAL_NS && !(hopeless && elapsed_ns >= self.trial_step_ns()) {
                 return;
             }
             self.schedule_trial();
-            let gains = progress.sum_ppm > progress.gated_sum_ppm / 100 * GAIN_PERCENT;
+            let gains = progress.sum_ppm > progress.gated_sum_ppm / 100 * tuning::GAIN_PERCENT;
             if !(gains && progress.none_loses) {
                 return self.end_together();
             }
@@ -110,16 +96,16 @@ impl Domain<'_> {
                 let Some(tenant) = self.tenants.get(row) else { continue };
                 let tried_ppm = self.rate_ppm(tenant, elapsed_ns);
                 if let Some(tenant) = self.tenants.get_mut(row) {
-                    tenant.tried_ppm = tried_ppm;
+                    tenant.tried.tried_ppm = tried_ppm;
                 }
             }
             self.begin_window();
-        } else if elapsed_ns >= self.tuning.baseline_ns {
+        } else if elapsed_ns >= tuning::BASELINE_NS {
             if progress.sum_ppm < progress.gated_sum_ppm || !progress.none_loses {
                 return self.end_together();
             }
             if self.now_ns >= self.state.next_trial_ns {
-                if !progress.as_tried || self.lasted(self.state.since_ns, self.tuning.renew_ns) {
+                if !progress.as_tried || self.lasted(self.state.since_ns, tuning::RENEW_NS) {
                     self.state.next_trial_ns = 0;
                     return self.end_together();
                 }
@@ -131,11 +117,11 @@ impl Domain<'_> {
 
     /// How often a trial is looked at.
     pub(super) fn trial_step_ns(&self) -> u64 {
-        self.tuning.trial_ns / 16
+        tuning::TRIAL_NS / 16
     }
 
     fn progress(&self, elapsed_ns: u64) -> Progress {
-        let rough_ppm = rate_ppm(ROUGH_NS, elapsed_ns);
+        let rough_ppm = rate_ppm(tuning::ROUGH_NS, elapsed_ns);
         let mut progress = Progress {
             sum_ppm: 0,
             at_most_ppm: 0,
@@ -146,14 +132,15 @@ impl Domain<'_> {
         };
         for tenant in self.members() {
             let rate = self.rate_ppm(tenant, elapsed_ns);
-            let at_most = if tenant.gated_ppm > 0 { rate.saturating_add(rough_ppm) } else { rate };
+            let at_most =
+                if tenant.tried.gated_ppm > 0 { rate.saturating_add(rough_ppm) } else { rate };
             progress.sum_ppm = progress.sum_ppm.saturating_add(rate);
             progress.at_most_ppm = progress.at_most_ppm.saturating_add(at_most);
-            progress.gated_sum_ppm = progress.gated_sum_ppm.saturating_add(tenant.gated_ppm);
-            progress.none_loses &= at_most >= tenant.gated_ppm / 100 * KEEPS_PERCENT;
-            progress.one_loses_much |= loses_much(at_most, tenant.gated_ppm);
-            let same_ppm = (tenant.tried_ppm / SAME_PART).max(rough_ppm);
-            progress.as_tried &= rate.abs_diff(tenant.tried_ppm) <= same_ppm;
+            progress.gated_sum_ppm = progress.gated_sum_ppm.saturating_add(tenant.tried.gated_ppm);
+            progress.none_loses &= at_most >= tenant.tried.gated_ppm / 100 * tuning::KEEPS_PERCENT;
+            progress.one_loses_much |= loses_much(at_most, tenant.tried.gated_ppm);
+            let same_ppm = (tenant.tried.tried_ppm / tuning::SAME_PART).max(rough_ppm);
+            progress.as_tried &= rate.abs_diff(tenant.tried.tried_ppm) <= same_ppm;
         }
         progress
     }
@@ -165,17 +152,15 @@ impl Domain<'_> {
         let said = self.members().map(|t| t.window_used().saturating_mul(devices(t.seats)));
         let said_ns = said.fold(0, u64::saturating_add);
         let wall_ns = elapsed_ns.saturating_mul(devices(self.state.group));
-        let most_ns = scaled(wall_ns, SLICED_PERCENT, 100);
+        let most_ns = scaled(wall_ns, tuning::SLICED_PERCENT, 100);
         let ppm = rate_ppm(tenant.window_used(), elapsed_ns);
         scaled(ppm, most_ns, said_ns.max(most_ns).max(1))
     }
 
     fn schedule_trial(&mut self) {
-        let first_ns = self.tuning.retrial_ns;
-        let wait_ns = self.state.retrial_ns.max(first_ns);
+        let wait_ns = self.state.retrial_ns.max(tuning::RETRIAL_NS);
         self.state.next_trial_ns = self.now_ns.saturating_add(wait_ns);
-        self.state.retrial_ns =
-            wait_ns.saturating_mul(2).min(self.tuning.max_retrial_ns.max(first_ns));
+        self.state.retrial_ns = wait_ns.saturating_mul(2).min(tuning::MAX_RETRIAL_NS);
     }
 
     /// Back to turns, from equal starting points.
@@ -204,7 +189,7 @@ impl Domain<'_> {
         self.state.window_ns = self.now_ns;
         self.state.window_active = self.count_active();
         for tenant in self.members_mut() {
-            tenant.window_used_ns = tenant.used_ns;
+            tenant.tried.from_ns = tenant.used_ns;
         }
     }
 }

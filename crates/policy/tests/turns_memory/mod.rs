@@ -8,7 +8,7 @@ use divvy_abi::config::{Config, GateLine};
 use divvy_policy::share;
 use divvy_policy::turns::{
     CapEntry, DeviceState, Files, Gate, GateEntry, Round, Sample, Seated, Served, TenantState,
-    Tenants, Tuning,
+    Tenants, tuning,
 };
 
 pub(crate) const MS: u64 = 1_000_000;
@@ -180,7 +180,7 @@ impl Tenants for Seats {
 #[derive(Debug, Default)]
 pub(crate) struct Daemon {
     pub(crate) seats: Seats,
-    pub(crate) tuning: Tuning,
+    pub(crate) floor_ppm: u64,
     pub(crate) tenants: Vec<TenantState>,
     pub(crate) devices: Vec<DeviceState>,
     pub(crate) seated: Vec<Seated>,
@@ -194,7 +194,7 @@ pub(crate) struct Daemon {
 impl Daemon {
     /// Of so many tenants.
     pub(crate) fn of(tenants: usize) -> Self {
-        let mut daemon = Self { is_changed: true, ..Self::default() };
+        let mut daemon = Self { is_changed: true, floor_ppm: tuning::FLOOR_PPM, ..Self::default() };
         daemon.devices.push(DeviceState::default());
         for seat in 0..tenants {
             let served = served();
@@ -211,7 +211,7 @@ impl Daemon {
     pub(crate) fn step(&mut self, now_ns: u64) -> u64 {
         let is_changed = std::mem::take(&mut self.is_changed);
         Round {
-            tuning: &self.tuning,
+            floor_ppm: self.floor_ppm,
             tenants: &mut self.tenants,
             devices: &mut self.devices,
             seated: &self.seated,

@@ -10,7 +10,7 @@ mod program;
 pub(crate) mod stats;
 
 use divvy_policy::turns::{
-    DeviceState, Gate, GateState, Sample, TenantState, Tuning, TurnMode, Turns,
+    DeviceState, Gate, GateState, Sample, TenantState, TurnMode, Turns, tuning,
 };
 
 use card::Card;
@@ -111,7 +111,7 @@ struct Shim {
 /// The node.
 pub(crate) struct Node {
     pub(crate) now_ns: u64,
-    pub(crate) tuning: Tuning,
+    pub(crate) floor_ppm: u64,
     /// Without a daemon every gate stays open.
     pub(crate) gated: bool,
     /// Latency of a wake-up: uniform between the two.
@@ -147,7 +147,7 @@ impl Node {
         };
         Self {
             now_ns: 1,
-            tuning: Tuning::default(),
+            floor_ppm: tuning::FLOOR_PPM,
             gated: true,
             wake_ns: (20 * US, 80 * US),
             ledger: Ledger::new(rows),
@@ -343,9 +343,12 @@ impl Node {
         }
         self.ledger.step(now_ns, STEP_CPU_NS + reads * READ_CPU_NS);
         let before = self.gates.clone();
-        let next_ns =
-            Turns { tuning: &self.tuning, tenants: &mut self.tenants, devices: &mut self.devices }
-                .step(now_ns, &self.samples, &self.foreign, &mut self.gates);
+        let next_ns = Turns {
+            floor_ppm: self.floor_ppm,
+            tenants: &mut self.tenants,
+            devices: &mut self.devices,
+        }
+        .step(now_ns, &self.samples, &self.foreign, &mut self.gates);
         assert!(next_ns > now_ns && next_ns <= now_ns + 50 * MS, "a step is due in time");
         self.check_gates();
         for row in 0..self.shims.len() {

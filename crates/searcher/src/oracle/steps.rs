@@ -3,7 +3,7 @@
 //!
 //! Promises: formulas of the plan's goals, and of the card's own figures.
 
-use divvy_policy::turns::Tuning;
+use divvy_policy::turns::tuning;
 
 use super::within::{TOGETHER, Within, part};
 use crate::card::CardModel;
@@ -79,7 +79,6 @@ pub fn most_floor(had: f64) -> f64 {
 
 /// Progress of those of higher priority: the floor less, and two hand-overs for each piece.
 pub fn above_floor() -> Within {
-    let tuning = Tuning::default();
-    let handovers_ns = 2 * (tuning.takeover_ns + CardModel::default().switch_dry_ns);
-    Within::either(FLOOR + FLOOR * handovers_ns as f64 / tuning.min_turn_ns as f64).or_more()
+    let handovers_ns = 2 * (tuning::TAKEOVER_NS + CardModel::default().switch_dry_ns);
+    Within::either(FLOOR + FLOOR * handovers_ns as f64 / tuning::MIN_TURN_NS as f64).or_more()
 }

@@ -1,0 +1,80 @@
+//! A tenant's work in flight: until when there is some, and whether all has ended.
+//!
+//! Promises: an end that is only expected is never taken for one that was seen (`drained`). Does
+//! not know turns.
+
+use super::observed::Observed;
+use super::tuning;
+
+/// Work in flight, as far as it is known.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Work {
+    /// The later of the last launch as it was written down and the last look that saw one.
+    pub(super) last_launch_ns: u64,
+    /// Until when a thread's sleep says that some is: it may sleep for a host function, or be stopped.
+    sleeps_until_ns: u64,
+    /// When it ends at the latest, as far as the tenant says and as long as its kernels have been.
+    pub(super) until_ns: u64,
+    /// There was some at the last look. A process that waits at the gate is busy until now.
+    is_busy: bool,
+    /// There was some at the look before, or since.
+    pub(super) was_there: bool,
+    /// It has ended beyond doubt, not by an estimate.
+    pub(super) drained: bool,
+}
+
+impl Work {
+    /// One look, after the look `before`; `launched`: there was a launch between the two.
+    pub(super) fn look(
+        &mut self,
+        now_ns: u64,
+        [before, seen]: [&Observed; 2],
+        launched: bool,
+        is_stepper: bool,
+    ) {
+        // Nothing was in flight when who slept for it woke. A stepper that wakes has nothing in flight, whatever it was
+        // charged.
+        let has_ended = seen.busy_until_ns <= now_ns || is_stepper;
+        self.drained &= !launched && !seen.sleeps;
+        self.drained |= before.sleeps && !seen.sleeps && has_ended;
+        // A launch whose time was not written down was since the last look.
+        self.last_launch_ns = match launched {
+            true => now_ns,
+            false => self.last_launch_ns.max(seen.launched_ns),
+        };
+        let ends_ns = seen.busy_until_ns.max(self.last_launch_ns);
+        let longest_ns =
+            seen.longest_ns.saturating_mul(tuning::LONGEST_IN_FLIGHT).min(tuning::LINGER_NS);
+        self.sleeps_until_ns = ends_ns.saturating_add(longest_ns.max(tuning::DRAIN_TIMEOUT_NS));
+        self.until_ns = match seen.sleeps {
+            true => ends_ns.saturating_add(longest_ns),
+            false => seen.busy_until_ns,
+        };
+        self.was_there = self.is_busy || launched;
+        self.is_busy = self.is_in_flight(seen, now_ns);
+    }
+
+    /// The tenant uses no device any more.
+    pub(super) fn detach(&mut self) {
+        self.drained = true;
+    }
+
+    /// There was work at the last look, and it has not been seen to end.
+    pub(super) fn is_known(&self) -> bool {
+        self.is_busy && !self.drained
+    }
+
+    pub(super) fn is_in_flight(&self, seen: &Observed, now_ns: u64) -> bool {
+        self.is_slept_for(seen, now_ns) || seen.busy_until_ns > now_ns
+    }
+
+    /// A thread sleeps, and what it sleeps for may be work that takes longer than was expected.
+    pub(super) fn is_slept_for(&self, seen: &Observed, now_ns: u64) -> bool {
+        seen.sleeps && now_ns < self.sleeps_until_ns
+    }
+
+    /// The last launch was a moment ago.
+    pub(super) fn has_just_begun(&self, now_ns: u64) -> bool {
+        self.last_launch_ns.saturating_add(tuning::AT_WORK_NS) > now_ns
+    }
+}
