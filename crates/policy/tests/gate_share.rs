@@ -5,20 +5,23 @@
 //! query 0.11 us, and the device twice 0.7 us where it follows work; a drained device starts a kernel 1 us after it was submitted;
 //! timers are late by up to 120 us, and now and then by a millisecond.
 
+mod fake;
 mod host;
-mod words;
 
 use std::cell::{Cell, RefCell};
+use std::sync::Mutex;
+use std::sync::atomic::Ordering::Relaxed;
 
 use divvy_abi::config::{GateLine, gate};
-use divvy_policy::cost::{self, Costs, WorkKind};
-use divvy_policy::gate::{
-    Access, Behind, CHUNK_NS, EVENTS, Lane, Marks, Paid, Published, Terms, Time,
-};
+use divvy_abi::meet;
+use divvy_abi::usage::gate as word;
+use divvy_policy::cost::{self, WorkKind};
+use divvy_policy::gate::{Meeting, Terms, Words};
+use fake::lines::{One, Owner, Table};
+use fake::{Gates, Machine, stream, synchronise};
 use host::Host;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
-use words::Words;
 
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
@@ -29,7 +32,8 @@ const S: u64 = 1_000_000_000;
 const EVENT_NS: u64 = 990;
 const CONTEXT_EVENT_NS: u64 = 900;
 
-/// A process with one context, and the card below it.
+/// The machine of a process with one context.
+#[derive(Debug)]
 struct Card {
     host: Host,
     terms: Cell<Terms>,
@@ -38,7 +42,7 @@ struct Card {
     turn_ns: Cell<u64>,
     /// Events recorded in another's turn although all work had ended.
     intrusions: Cell<u64>,
-    words: Words,
+    meeting: Meeting,
     /// When all that was submitted on each stream has ended.
     streams: RefCell<Vec<u64>>,
     /// The stream the program launches on now.
@@ -53,9 +57,6 @@ struct Card {
     events: RefCell<Vec<u64>>,
     /// Kernels run: end and length.
     work: RefCell<Vec<(u64, u64)>>,
-    used_ns: Cell<i64>,
-    throttled_ns: Cell<u64>,
-    given_up: Cell<u64>,
 }
 
 impl Card {
@@ -70,17 +71,14 @@ impl Card {
             }),
             turn_ns: Cell::new(0),
             intrusions: Cell::new(0),
-            words: Words::default(),
+            meeting: Meeting::new(),
             streams: RefCell::new(vec![0; 8]),
             stream: Cell::new(0),
             kind: Cell::new(WorkKind::Kernel),
             calls: Cell::new(None),
             free_ns: Cell::new(0),
-            events: RefCell::new(vec![0; EVENTS as usize]),
+            events: RefCell::default(),
             work: RefCell::default(),
-            used_ns: Cell::new(0),
-            throttled_ns: Cell::new(0),
-            given_up: Cell::new(0),
         }
     }
 
@@ -129,30 +127,8 @@ impl Card {
     }
 }
 
-impl Time for Card {
-    fn now_ns(&self) -> u64 {
-        self.host.spend(25);
-        self.host.now_ns.get()
-    }
-    fn sleep_until(&self, deadline_ns: u64) {
-        self.sleep(deadline_ns);
-    }
-    fn spin_until(&self, deadline_ns: u64) {
-        self.sleep(deadline_ns);
-    }
-    fn spin(&self) {
-        self.host.spend(40);
-    }
-}
-
-impl Access for Card {
-    fn is_alone_since(&self, _: u64) -> bool {
-        true
-    }
-    fn terms(&self) -> Terms {
-        self.terms.get()
-    }
-    fn line(&self) -> GateLine {
+impl Owner for Card {
+    fn gate_line(&self, _: usize) -> GateLine {
         let Some(turn) = self.host.now_ns.get().checked_div(self.turn_ns.get()) else {
             return self.line.get();
         };
@@ -162,87 +138,84 @@ impl Access for Card {
         let closed = GateLine { gate: gate::CLOSED, lease_ns: u64::MAX, ..GateLine::default() };
         if turn % 2 == 0 { open } else { closed }
     }
-    fn wait(&self, state: u32, deadline_ns: u64) {
+    fn wait(&self, slot: usize, state: u32, deadline_ns: u64) {
         let Some(turn) = self.host.now_ns.get().checked_div(self.turn_ns.get()) else {
             assert_eq!(state, self.line.get().gate);
             return self.sleep(deadline_ns);
         };
         // A turn may have begun or ended since the caller looked.
-        if self.line().gate == state {
+        if self.gate_line(slot).gate == state {
             self.sleep(deadline_ns.min((turn + 1) * self.turn_ns.get()));
         }
     }
-    fn ask_device(&self, _: u64, _: u64) -> u64 {
-        0
+    fn wait_for_turn(&self, _: usize, _: &dyn Fn() -> bool, _: u64) {
+        unreachable!("the process is alone in its tenant");
     }
-    fn chunk_ns(&self, _: u64) -> u64 {
-        CHUNK_NS
-    }
-    fn leave_device(&self) {}
 }
 
-impl Marks for Card {
-    fn life(&self) -> u64 {
+impl Machine for Card {
+    fn now_ns(&self, _: usize) -> u64 {
+        self.host.spend(25);
+        self.host.now_ns.get()
+    }
+    fn sleep_until(&self, _: usize, deadline_ns: u64) {
+        self.sleep(deadline_ns);
+    }
+    fn spin(&self, _: usize) {
+        self.host.spend(40);
+    }
+    fn context(&self, _: usize) -> u64 {
+        1
+    }
+    fn lives(&self, _: usize, _: u64) -> bool {
+        true
+    }
+    fn thread(&self, _: usize) -> usize {
         0
     }
-    fn stripe(&self) -> usize {
-        0
+    fn create_event(&self, _: usize) -> u64 {
+        self.events.borrow_mut().push(0);
+        self.events.borrow().len() as u64
     }
-    fn stream(&self) -> u64 {
-        self.stream.get() as u64
-    }
-    fn record(&self, event: u32, whole: bool) -> Option<Behind> {
+    fn record(&self, slot: usize, event: u64, stream: Option<u64>) -> bool {
         self.host.spend(760);
         // So soon after the work ended nobody else's can have begun: switching takes 0.14 ms.
         let is_over = self.free_ns.get() + 140 * US < self.host.now_ns.get();
-        if is_over && self.line().gate == gate::CLOSED {
+        if is_over && self.gate_line(slot).gate == gate::CLOSED {
             self.intrusions.set(self.intrusions.get() + 1);
         }
-        if whole {
+        let at_ns = if stream.is_none() {
             let end_ns = self.streams.borrow().iter().copied().max().unwrap_or(0);
             // It delays no kernel: bench/results/h200-2026-11-23/context-marks.jsonl.
-            let at_ns = (end_ns + CONTEXT_EVENT_NS).max(self.host.now_ns.get() + US);
-            self.events.borrow_mut()[event as usize] = at_ns;
-            return Some(Behind::Context);
-        }
-        let end_ns = self.streams.borrow()[self.stream.get()];
-        let idle_ns = self.host.now_ns.get() + US;
-        let at_ns = if end_ns < idle_ns { idle_ns } else { end_ns + EVENT_NS };
-        self.streams.borrow_mut()[self.stream.get()] = at_ns + EVENT_NS;
-        self.events.borrow_mut()[event as usize] = at_ns;
-        Some(Behind::Stream)
+            (end_ns + CONTEXT_EVENT_NS).max(self.host.now_ns.get() + US)
+        } else {
+            let end_ns = self.streams.borrow()[self.stream.get()];
+            let idle_ns = self.host.now_ns.get() + US;
+            let at_ns = if end_ns < idle_ns { idle_ns } else { end_ns + EVENT_NS };
+            self.streams.borrow_mut()[self.stream.get()] = at_ns + EVENT_NS;
+            at_ns
+        };
+        self.events.borrow_mut()[event as usize - 1] = at_ns;
+        true
     }
-    fn is_done(&self, event: u32) -> bool {
+    fn is_done(&self, _: usize, event: u64) -> bool {
         self.host.spend(110);
-        self.events.borrow()[event as usize] <= self.host.now_ns.get()
+        self.events.borrow()[event as usize - 1] <= self.host.now_ns.get()
     }
-    fn elapsed_ns(&self, from: u32, to: u32) -> Option<i64> {
+    fn elapsed_ns(&self, _: usize, from: u64, to: u64) -> i64 {
         self.host.spend(200);
         let events = self.events.borrow();
         let noise_ns = self.host.random() as i64 % 300;
-        Some(events[to as usize] as i64 - events[from as usize] as i64 + noise_ns)
+        events[to as usize - 1] as i64 - events[from as usize - 1] as i64 + noise_ns
     }
-}
-
-impl Published for Card {
-    type Clock = Words;
-    fn clock(&self) -> &Words {
-        &self.words
+    fn terms(&self, _: usize) -> Terms {
+        self.terms.get()
     }
-    fn set_busy_until_ns(&self, _: u64) {}
-    fn note_want(&self, _: u64) {}
-    fn note_launch(&self, _: u64) {}
-    fn add_used(&self, ns: i64) {
-        self.used_ns.set(self.used_ns.get() + ns);
+    fn meeting(&self, _: usize) -> &Meeting {
+        &self.meeting
     }
-    fn count_launches(&self, _: u64) {}
-    fn note_length(&self, _: u64) {}
-    fn add_throttled(&self, ns: u64) {
-        self.throttled_ns.set(self.throttled_ns.get() + ns);
-    }
-    fn add_waited(&self, _: u64) {}
-    fn count_drain_given_up(&self, _is_stuck: bool) {
-        self.given_up.set(self.given_up.get() + 1);
+    fn board(&self, _: usize) -> Option<&'static Mutex<meet::Board>> {
+        None
     }
 }
 
@@ -259,9 +232,9 @@ enum Mode {
     Paced(u64),
 }
 
-fn run(card: &Card, mode: Mode, lengths: &[u64], wall_ns: u64) {
-    let lane = Lane::new();
-    let costs = Costs::new();
+fn run(process: One<Card>, mode: Mode, lengths: &[u64], wall_ns: u64) {
+    let gates = Box::new(Gates::new(process));
+    let card = &process.0.beside;
     let end_ns = card.host.now_ns.get() + wall_ns;
     let mut next_ns = card.host.now_ns.get();
     for n in 0.. {
@@ -280,23 +253,17 @@ fn run(card: &Card, mode: Mode, lengths: &[u64], wall_ns: u64) {
             }
             Mode::Sync | Mode::Async => {}
         }
-        if lane.take(&costs, key, 0) != Paid::Not {
-            card.submit(length_ns);
-        } else {
-            let ticket = lane.admit(card, &costs, key);
-            if n < lengths.len() && card.turn_ns.get() == 0 {
-                // The first launch loads its code.
-                card.host.spend(3 * MS);
-            }
-            card.submit(length_ns);
-            lane.launched(card, ticket, true);
+        let admitted = gates.ask(stream(card.stream.get() as u64), key);
+        if admitted.is_some() && n < lengths.len() && card.turn_ns.get() == 0 {
+            // The first launch loads its code.
+            card.host.spend(3 * MS);
+        }
+        card.submit(length_ns);
+        if let Some(admitted) = admitted {
+            admitted.launched(true);
         }
         match mode {
-            Mode::Sync => {
-                let begun = lane.begin_wait(card.host.now_ns.get());
-                card.synchronise();
-                lane.drained(card, &costs, begun);
-            }
+            Mode::Sync => synchronise(&gates, || card.synchronise()),
             Mode::Async | Mode::Streams => {
                 let ahead_ns = card.free_ns.get().saturating_sub(card.host.now_ns.get());
                 if ahead_ns > 10 * MS + length_ns {
@@ -309,14 +276,16 @@ fn run(card: &Card, mode: Mode, lengths: &[u64], wall_ns: u64) {
 }
 
 /// Share reached over the whole run but its first tenth, and the farthest window of a second, in points.
-fn shares(percent: u64, mode: Mode, lengths: &[u64], wall_ns: u64) -> (f64, f64, Card) {
+fn shares(percent: u64, mode: Mode, lengths: &[u64], wall_ns: u64) -> (f64, f64, One<Card>) {
     shares_on(Card::new(percent), mode, lengths, wall_ns)
 }
 
-fn shares_on(card: Card, mode: Mode, lengths: &[u64], wall_ns: u64) -> (f64, f64, Card) {
+fn shares_on(card: Card, mode: Mode, lengths: &[u64], wall_ns: u64) -> (f64, f64, One<Card>) {
+    let process = One(Table::new(1, card), 1);
+    let card = &process.0.beside;
     let from_ns = card.host.now_ns.get() + wall_ns / 10;
     let to_ns = card.host.now_ns.get() + wall_ns;
-    run(&card, mode, lengths, wall_ns);
+    run(process, mode, lengths, wall_ns);
     let share = |from: u64, to: u64| 100.0 * card.busy_ns(from, to) as f64 / (to - from) as f64;
     let mean = share(from_ns, to_ns);
     let windows = (from_ns..to_ns - S + 1).step_by(S as usize / 4);
@@ -324,7 +293,13 @@ fn shares_on(card: Card, mode: Mode, lengths: &[u64], wall_ns: u64) -> (f64, f64
         .map(|at| share(at, at + S))
         .max_by(|a, b| (a - mean).abs().total_cmp(&(b - mean).abs()))
         .unwrap_or(mean);
-    (mean, worst, card)
+    // The process is never freed.
+    card.work.take();
+    (mean, worst, process)
+}
+
+fn counted(process: One<Card>, of: usize) -> u64 {
+    process.own(of).load(Relaxed)
 }
 
 #[test]
@@ -339,13 +314,13 @@ fn every_cell_reaches_its_cap_or_what_it_reaches_alone() {
                     continue;
                 }
                 let target = alone.min(percent as f64);
-                let (mean, worst, card) = shares(percent, mode, &[length_ns], wall_ns);
+                let (mean, worst, process) = shares(percent, mode, &[length_ns], wall_ns);
                 let us = length_ns / US;
                 println!(
                     "{name:>9} {us:>6} us {percent:>2} %: {mean:.2} of {target:.2}, worst second \
                      {worst:.2}, charged {:.2}, gave up {}",
-                    100.0 * card.used_ns.get() as f64 / wall_ns as f64,
-                    card.given_up.get()
+                    100.0 * counted(process, word::USED_NS) as f64 / wall_ns as f64,
+                    counted(process, word::DRAINS_GIVEN_UP)
                 );
                 // One unit of work more or less is within what can be had of the run.
                 let points = 1.0 + 100.0 * length_ns as f64 / wall_ns as f64;
@@ -403,9 +378,9 @@ fn a_host_whose_launches_all_take_long_is_not_held_up() {
 fn a_tenant_below_its_cap_loses_nothing() {
     for (length_ns, every_ns) in [(5 * US, 20 * US), (200 * US, 600 * US)] {
         let (alone, ..) = shares(0, Mode::Paced(every_ns), &[length_ns], 3 * S);
-        let (capped, _, card) = shares(60, Mode::Paced(every_ns), &[length_ns], 3 * S);
+        let (capped, _, process) = shares(60, Mode::Paced(every_ns), &[length_ns], 3 * S);
         assert!(capped >= 0.98 * alone, "{capped} of {alone}");
-        assert_eq!(card.throttled_ns.get(), 0);
+        assert_eq!(counted(process, word::THROTTLED_NS), 0);
     }
 }
 
@@ -437,10 +412,11 @@ fn nothing_reaches_the_device_in_anothers_turn() {
         (Mode::Sync, &[100 * US]),
         (Mode::Paced(150 * US), &[100 * US]),
     ] {
-        let card = Card::new(0);
+        let process = One(Table::new(1, Card::new(0)), 1);
+        let card = &process.0.beside;
         card.turn_ns.set(15 * MS);
         let from_ns = card.host.now_ns.get();
-        run(&card, mode, lengths, 3 * S);
+        run(process, mode, lengths, 3 * S);
         let use_ns = card.busy_ns(from_ns, from_ns + 3 * S) as f64 / (1.5 * S as f64);
         println!(
             "{mode:?} {lengths:?}: {} intrusions, {use_ns:.3} of its turns",

@@ -1,279 +1,257 @@
-//! The lane under two and three threads, by a scheduler that tries interleavings: the shipped code over
+//! The gates of a process under two and three threads, by a scheduler that tries interleavings: the shipped code over
 //! shuttle's atomics, some tens of thousands of schedules each, by chance and by priorities that change.
 //!
 //! Run by `RUSTFLAGS="--cfg shuttle" cargo test -p divvy-policy --release --test lane_model`.
 //!
 //! The driver is a table of events that says what must never be asked of it: two threads at the events
-//! of one lane at once, an event of a context that is gone, an event behind a whole context while a
-//! stream captures. A schedule in which a thread never ends is cut off and fails.
+//! of one context at once, an event of a context that is gone, an event that another thread measures from, an event behind
+//! a whole context while a stream captures. A schedule in which a thread never ends is cut off and fails.
 //!
-//! Does not model weak memory: shuttle's atomics are sequentially consistent.
+//! Does not model weak memory: shuttle's atomics are sequentially consistent. Nor contexts that end unseen, or whose
+//! handles are given again: the driver tells the number of a context that was destroyed.
 #![cfg(shuttle)]
 
-use std::sync::Arc;
+mod fake;
+
+use std::cell::Cell;
 use std::sync::atomic::{AtomicU64 as Ghost, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
 
 use divvy_abi::config::{GateLine, gate};
-use divvy_policy::cost::{Costs, WorkKind, key};
-use divvy_policy::gate::{
-    Access, Behind, CHUNK_NS, Captures, EVENTS, Lane, Marks, Paid, Published, Terms, Time,
-};
+use divvy_abi::meet;
+use divvy_abi::usage::gate as word;
+use divvy_policy::cost::{WorkKind, key};
+use divvy_policy::gate::{Meeting, Terms, Words};
 use divvy_policy::pace::{Cap, CapState, Clock};
+use fake::lines::{One, Owner, Table};
+use fake::{Gates, Machine, stream, synchronise};
 use shuttle::rand::Rng;
 use shuttle::sync::atomic::AtomicU64;
 use shuttle::{Config, MaxSteps, Runner, thread};
 
 const SCHEDULES: usize = 20_000;
 const US: u64 = 1_000;
+const START_NS: u64 = 77_000_000_000;
 
 /// Runs a model under both schedulers.
 fn explore(model: impl Fn() + Send + Sync + Clone + 'static) {
     let mut config = Config::new();
     // A drain that nobody settles is looked at for 50 ms of the model's time: 25,000 steps at most were seen.
     config.max_steps = MaxSteps::FailAfter(60_000);
-    config.stack_size = 1 << 18;
+    config.stack_size = 1 << 20;
     let random = shuttle::scheduler::RandomScheduler::new_from_seed(7, SCHEDULES);
     Runner::new(random, config.clone()).run(model.clone());
     let priorities = shuttle::scheduler::PctScheduler::new_from_seed(11, 3, SCHEDULES);
     Runner::new(priorities, config).run(model);
 }
 
-/// One context, the driver below it, and what the checker knows.
+shuttle::thread_local! {
+    /// The number of the calling thread, from 0, and its context's.
+    static ME: Cell<(usize, u64)> = Cell::new((0, 1));
+}
+
+/// What the checker knows of an event.
+#[derive(Clone, Copy, Debug)]
+struct Event {
+    /// The context that it is of.
+    context: u64,
+    /// The thread whose launch is measured from it, until that has ended.
+    measures: Option<usize>,
+}
+
+/// One context at a time, the driver below it, and what the checker knows.
+#[derive(Debug)]
 struct Context {
-    lane: Lane,
-    costs: Costs,
-    captures: Captures,
     now_ns: AtomicU64,
-    paid_at: AtomicU64,
-    share: AtomicU64,
-    closed: AtomicU64,
-    saves: AtomicU64,
-    used_ns: Ghost,
-    launches: Ghost,
-    /// Threads that are at the lane's events.
-    at_events: Ghost,
-    /// The context that has the lane, and those that are gone.
-    context: AtomicU64,
+    /// How much later than they are to sleepers wake.
+    late_ns: Ghost,
+    /// The newest context that was destroyed; and the newest whose events must not be used.
+    destroyed: AtomicU64,
     gone: AtomicU64,
-    /// The context each event is of, one more than its number, and the thread that recorded it last.
-    events: [Ghost; EVENTS as usize],
-    recorders: [Ghost; EVENTS as usize],
-    /// 1 for each that was recorded behind the whole context last.
-    wholes: [Ghost; EVENTS as usize],
+    /// Threads that are at the events of the first and the second context.
+    at_events: [Ghost; 2],
+    events: Mutex<Vec<Event>>,
+    /// Events that were recorded.
+    records: Ghost,
     capturing: Ghost,
+    meeting: Meeting,
 }
 
 impl Context {
     fn new() -> Self {
         Self {
-            lane: Lane::new(),
-            costs: Costs::new(),
-            captures: Captures::new(),
-            now_ns: AtomicU64::new(77_000_000_000),
-            paid_at: AtomicU64::new(0),
-            share: AtomicU64::new(0),
-            closed: AtomicU64::new(0),
-            saves: AtomicU64::new(0),
-            used_ns: Ghost::new(0),
-            launches: Ghost::new(0),
-            at_events: Ghost::new(0),
-            context: AtomicU64::new(0),
+            now_ns: AtomicU64::new(START_NS),
+            late_ns: Ghost::new(0),
+            destroyed: AtomicU64::new(0),
             gone: AtomicU64::new(0),
-            events: core::array::from_fn(|_| Ghost::new(0)),
-            recorders: core::array::from_fn(|_| Ghost::new(0)),
-            wholes: core::array::from_fn(|_| Ghost::new(0)),
+            at_events: [Ghost::new(0), Ghost::new(0)],
+            events: Mutex::default(),
+            records: Ghost::new(0),
             capturing: Ghost::new(0),
+            meeting: Meeting::new(),
         }
-    }
-}
-
-impl Clock for Context {
-    fn paid_at_ns(&self) -> u64 {
-        self.paid_at.load(SeqCst)
-    }
-    fn replace_paid_at_ns(&self, old: u64, new: u64) -> Result<(), u64> {
-        self.paid_at.compare_exchange(old, new, SeqCst, SeqCst).map(|_| ())
-    }
-    fn share_ppm(&self) -> u64 {
-        self.share.load(SeqCst)
-    }
-    fn replace_share_ppm(&self, old: u64, new: u64) -> Result<(), u64> {
-        self.share.compare_exchange(old, new, SeqCst, SeqCst).map(|_| ())
-    }
-    fn closed_until_ns(&self) -> u64 {
-        self.closed.load(SeqCst)
-    }
-    fn set_closed_until_ns(&self, until_ns: u64) {
-        self.closed.store(until_ns, SeqCst);
-    }
-    fn saves(&self) -> u64 {
-        self.saves.load(SeqCst)
-    }
-    fn set_saves(&self, word: u64) {
-        self.saves.store(word, SeqCst);
-    }
-}
-
-/// A thread of the program, with the context it found.
-struct Thread {
-    of: Arc<Context>,
-    number: usize,
-    life: u64,
-    context: u64,
-}
-
-impl Thread {
-    fn of(context: &Arc<Context>, number: usize) -> Self {
-        let life = context.lane.life();
-        Self { of: Arc::clone(context), number, life, context: context.context.load(SeqCst) }
     }
 
     /// One call about an event: nobody else is at one, and its context lives.
-    fn at_event(&self, event: u32, make: bool) {
-        assert_eq!(self.of.at_events.fetch_add(1, SeqCst), 0, "two threads at the events");
+    fn at_event(&self, event: u64, change: impl FnOnce(&mut Event)) {
+        let context = self.events.lock().expect("no panic")[event as usize - 1].context;
+        let at_events = &self.at_events[context as usize - 1];
+        assert_eq!(at_events.fetch_add(1, SeqCst), 0, "two threads at the events");
         thread::yield_now();
-        assert!(self.of.gone.load(SeqCst) <= self.context, "an event of a context that is gone");
-        let place = &self.of.events[event as usize];
-        if make {
-            self.of.recorders[event as usize].store(self.number as u64, SeqCst);
-            let _ = place.compare_exchange(0, self.context + 1, SeqCst, SeqCst);
+        assert!(self.gone.load(SeqCst) < context, "an event of a context that is gone");
+        change(&mut self.events.lock().expect("no panic")[event as usize - 1]);
+        at_events.fetch_sub(1, SeqCst);
+    }
+}
+
+impl Owner for Context {
+    fn gate_line(&self, _: usize) -> GateLine {
+        GateLine { gate: gate::TIMED, lease_ns: u64::MAX, active: 1, ..GateLine::default() }
+    }
+    fn wait(&self, slot: usize, _: u32, deadline_ns: u64) {
+        self.sleep_until(slot, deadline_ns);
+    }
+    fn wait_for_turn(&self, _: usize, _: &dyn Fn() -> bool, _: u64) {
+        unreachable!("the process is alone in its tenant");
+    }
+}
+
+impl Machine for Context {
+    fn now_ns(&self, _: usize) -> u64 {
+        self.now_ns.fetch_add(3 * US, SeqCst)
+    }
+    fn sleep_until(&self, _: usize, deadline_ns: u64) {
+        self.now_ns.fetch_max(deadline_ns + self.late_ns.load(SeqCst), SeqCst);
+        thread::yield_now();
+    }
+    fn spin(&self, _: usize) {
+        self.now_ns.fetch_add(20 * US, SeqCst);
+        thread::yield_now();
+    }
+    fn context(&self, _: usize) -> u64 {
+        ME.with(|me| me.get().1)
+    }
+    fn lives(&self, _: usize, context: u64) -> bool {
+        self.destroyed.load(SeqCst) < context
+    }
+    fn thread(&self, _: usize) -> usize {
+        ME.with(|me| me.get().0)
+    }
+    fn create_event(&self, slot: usize) -> u64 {
+        let context = self.context(slot);
+        if !self.lives(slot, context) {
+            return 0;
         }
-        let owner = place.load(SeqCst);
-        assert!(owner == self.context + 1, "event {event} of {owner}, used for {}", self.context);
-        self.of.at_events.fetch_sub(1, SeqCst);
+        let mut events = self.events.lock().expect("no panic");
+        events.push(Event { context, measures: None });
+        events.len() as u64
+    }
+    fn record(&self, slot: usize, event: u64, stream: Option<u64>) -> bool {
+        let me = self.thread(slot);
+        self.at_event(event, |event| {
+            // A probe is measured from its first event when its launch has gone. A burst of several streams may be
+            // measured by another thread than began it.
+            let by = event.measures.filter(|by| *by != me);
+            assert_eq!(by, None, "thread {me} records what another measures from");
+            event.measures = stream.map(|_| me);
+        });
+        let beside = self.capturing.load(SeqCst);
+        assert!(stream.is_some() || beside == 0, "an event behind a context that captures");
+        self.records.fetch_add(1, SeqCst);
+        true
+    }
+    fn is_done(&self, _: usize, event: u64) -> bool {
+        self.at_event(event, |_| {});
+        shuttle::rand::thread_rng().gen_bool(0.6)
+    }
+    fn elapsed_ns(&self, _: usize, from: u64, to: u64) -> i64 {
+        self.at_event(from, |_| {});
+        self.at_event(to, |_| {});
+        // Now and then the later one does not hold its time yet.
+        if shuttle::rand::thread_rng().gen_range(0..8) == 0 { -50_000 } else { 1_000 }
+    }
+    fn terms(&self, _: usize) -> Terms {
+        Terms { share_ppm: 500_000, paused: false }
+    }
+    fn meeting(&self, _: usize) -> &Meeting {
+        &self.meeting
+    }
+    fn board(&self, _: usize) -> Option<&'static Mutex<meet::Board>> {
+        None
+    }
+}
+
+/// A process of the program's threads.
+struct Process {
+    gates: Gates<Context>,
+    words: One<Context>,
+}
+
+/// Tables that no schedule uses: they are never freed.
+static UNUSED: Mutex<Vec<&'static Table<Context>>> = Mutex::new(Vec::new());
+
+impl Process {
+    fn new() -> Arc<Self> {
+        let unused = UNUSED.lock().expect("no panic").pop();
+        let table = unused.unwrap_or_else(|| Table::new(1, Context::new()));
+        let words = One(table, 1);
+        let process = Arc::new(Self { gates: Gates::new(words), words });
+        process.enter(0, 1);
+        process
+    }
+
+    /// Has the calling thread be in a context from here on. Two threads that are the first in one at once would have a
+    /// lane each.
+    fn enter(&self, number: usize, context: u64) {
+        ME.with(|me| me.set((number, context)));
+        self.gates.break_span();
+    }
+
+    fn context(&self) -> &'static Context {
+        &self.words.0.beside
     }
 
     fn launch(&self, key: u64) {
-        let lane = &self.of.lane;
-        self.of.launches.fetch_add(1, SeqCst);
-        match lane.take(&self.of.costs, key, self.stripe()) {
-            Paid::Not => {}
-            Paid::First => return self.count_launches(1),
-            Paid::Next => return,
-        }
-        let ticket = lane.admit(self, &self.of.costs, key);
+        let (context, (me, own)) = (self.context(), ME.with(Cell::get));
+        let admitted = self.gates.ask(stream(me as u64), key);
         // The driver has it, or refuses it because the context is gone.
         thread::yield_now();
-        let taken = self.of.gone.load(SeqCst) <= self.context;
-        if !taken {
-            self.of.launches.fetch_sub(1, SeqCst);
+        let taken = context.gone.load(SeqCst) < own;
+        if let Some(admitted) = admitted {
+            admitted.launched(taken);
         }
-        lane.launched(self, ticket, taken);
-    }
-}
-
-impl Time for Thread {
-    fn now_ns(&self) -> u64 {
-        self.of.now_ns.fetch_add(3 * US, SeqCst)
-    }
-    fn sleep_until(&self, deadline_ns: u64) {
-        self.of.now_ns.fetch_max(deadline_ns, SeqCst);
-        thread::yield_now();
-    }
-    fn spin_until(&self, deadline_ns: u64) {
-        self.sleep_until(deadline_ns);
-    }
-    fn spin(&self) {
-        thread::yield_now();
-    }
-}
-
-impl Access for Thread {
-    fn is_alone_since(&self, _: u64) -> bool {
-        true
-    }
-    fn terms(&self) -> Terms {
-        Terms { share_ppm: 500_000, paused: false }
-    }
-    fn line(&self) -> GateLine {
-        GateLine { gate: gate::TIMED, lease_ns: u64::MAX, active: 1, ..GateLine::default() }
-    }
-    fn wait(&self, _: u32, deadline_ns: u64) {
-        self.sleep_until(deadline_ns);
-    }
-    fn ask_device(&self, _: u64, _: u64) -> u64 {
-        0
-    }
-    fn chunk_ns(&self, _: u64) -> u64 {
-        CHUNK_NS
-    }
-    fn leave_device(&self) {}
-}
-
-impl Marks for Thread {
-    fn life(&self) -> u64 {
-        self.life
-    }
-    fn stripe(&self) -> usize {
-        // More threads than stripes.
-        self.number / 2
-    }
-    fn stream(&self) -> u64 {
-        // No stream has the word 0.
-        self.number as u64 + 1
-    }
-    fn record(&self, event: u32, whole: bool) -> Option<Behind> {
-        if whole {
-            let _undisturbed = self.of.captures.keep_out()?;
-            self.at_event(event, true);
-            self.of.wholes[event as usize].store(1, SeqCst);
-            assert_eq!(
-                self.of.capturing.load(SeqCst),
-                0,
-                "an event behind a context that captures"
-            );
-            return Some(Behind::Context);
+        for event in context.events.lock().expect("no panic").iter_mut() {
+            event.measures = event.measures.filter(|by| *by != me);
         }
-        self.at_event(event, true);
-        self.of.wholes[event as usize].store(0, SeqCst);
-        Some(Behind::Stream)
     }
-    fn is_done(&self, event: u32) -> bool {
-        self.at_event(event, false);
-        // Asked of a probe's first event by the thread that marks behind its launch; of one behind the whole context,
-        // which several streams' burst began with, by whoever marks first.
-        let recorder = self.of.recorders[event as usize].load(SeqCst);
-        let is_all = self.of.wholes[event as usize].load(SeqCst) != 0;
-        let is_ours = event < EVENTS / 2 || is_all || recorder == self.number as u64;
-        assert!(is_ours, "thread {} measures from what {recorder} recorded", self.number);
-        shuttle::rand::thread_rng().gen_bool(0.6)
-    }
-    fn elapsed_ns(&self, from: u32, to: u32) -> Option<i64> {
-        self.at_event(from, false);
-        self.at_event(to, false);
-        // Now and then the later one does not hold its time yet.
-        Some(if shuttle::rand::thread_rng().gen_range(0..8) == 0 { -50_000 } else { 1_000 })
-    }
-}
 
-impl Published for Thread {
-    type Clock = Context;
-    fn clock(&self) -> &Context {
-        &self.of
+    /// Ends a schedule: a thread that comes now finds its context's lane open, and has its launch measured.
+    fn end(&self) {
+        let before = self.context().records.load(SeqCst);
+        self.launch(kernel(7));
+        assert!(self.context().records.load(SeqCst) > before, "the lane is closed, or claimed");
+        let Context { now_ns, late_ns, destroyed, gone, events, .. } = self.context();
+        now_ns.store(START_NS, SeqCst);
+        [destroyed, gone].iter().for_each(|word| word.store(0, SeqCst));
+        late_ns.store(0, SeqCst);
+        *events.lock().expect("no panic") = Vec::new();
+        self.words.0.lines.iter().flatten().for_each(|word| word.store(0, SeqCst));
+        UNUSED.lock().expect("no panic").push(self.words.0);
     }
-    fn set_busy_until_ns(&self, _: u64) {}
-    fn note_want(&self, _: u64) {}
-    fn note_launch(&self, _: u64) {}
-    fn add_used(&self, ns: i64) {
-        self.of.used_ns.fetch_add(ns.cast_unsigned(), SeqCst);
-    }
-    fn count_launches(&self, launches: u64) {
-        self.of.launches.fetch_sub(launches, SeqCst);
-    }
-    fn note_length(&self, _: u64) {}
-    fn add_throttled(&self, _: u64) {}
-    fn add_waited(&self, _: u64) {}
-    fn count_drain_given_up(&self, _is_stuck: bool) {}
 }
 
 fn kernel(number: u64) -> u64 {
     key(WorkKind::Kernel, [0x5555_0000 + 64 * number, 1056, 256])
 }
 
-fn launches(context: &Arc<Context>, threads: usize, each: u64) -> Vec<thread::JoinHandle<()>> {
+fn launches(process: &Arc<Process>, threads: usize, each: u64) -> Vec<thread::JoinHandle<()>> {
+    let (_, context) = ME.with(Cell::get);
     let start = |number| {
-        let thread = Thread::of(context, number);
-        thread::spawn(move || (0..each).for_each(|n| thread.launch(kernel(n % 2))))
+        let process = Arc::clone(process);
+        thread::spawn(move || {
+            ME.with(|me| me.set((number, context)));
+            (0..each).for_each(|n| process.launch(kernel(n % 2)));
+        })
     };
     (0..threads).map(start).collect()
 }
@@ -286,19 +264,18 @@ fn join(threads: Vec<thread::JoinHandle<()>>) {
 /// ended every mark is settled and all that was submitted is known to have ended.
 fn threads_launch(threads: usize, each: u64) {
     explore(move || {
-        let context = Arc::new(Context::new());
-        join(launches(&context, threads, each));
-        let last = Thread::of(&context, 0);
-        for _ in 0..200 {
-            context.lane.settle(&last, &context.costs, &last.line());
+        let process = Process::new();
+        join(launches(&process, threads, each));
+        for n in 0..20 {
+            ME.with(|me| me.set((n % threads, 1)));
+            synchronise(&process.gates, || {});
         }
-        let begun = context.lane.begin_wait(context.now_ns.load(SeqCst));
-        context.lane.drained(&last, &context.costs, begun);
-        assert!(!context.lane.is_claimed());
-        (0..threads).for_each(|n| last.count_launches(context.lane.take_launches(n)));
-        assert_eq!(context.launches.load(SeqCst), 0, "launches counted twice or never");
-        let left_ns = context.lane.busy_until_ns().saturating_sub(context.now_ns.load(SeqCst));
+        let launched = process.words.own(word::LAUNCHES).load(SeqCst);
+        assert_eq!(launched, threads as u64 * each, "launches counted twice or never");
+        let now_ns = process.context().now_ns.load(SeqCst);
+        let left_ns = process.words.busy_until_ns().load(SeqCst).saturating_sub(now_ns);
         assert_eq!(left_ns, 0, "nothing is in flight");
+        process.end();
     });
 }
 
@@ -313,34 +290,32 @@ fn three_threads_launch() {
 }
 
 /// A context is destroyed while others launch in it, as the library does it, which waits for who has
-/// the claim as long as it is `patient`; another context takes its lane.
+/// the claim as long as it is `patient`; another context takes its place.
 fn destroyed_under(launching: usize, patient: bool) {
     explore(move || {
-        let context = Arc::new(Context::new());
-        let threads = launches(&context, launching, 3);
+        let process = Process::new();
+        let threads = launches(&process, launching, 3);
         let destroyer = {
-            let context = Arc::clone(&context);
+            let process = Arc::clone(&process);
             thread::spawn(move || {
-                let life = context.lane.close();
-                while patient && context.lane.is_claimed() {
-                    thread::yield_now();
-                }
+                let context = process.context();
+                // Its patience ends with its first look.
+                let late_ns = if patient { 0 } else { 1_000_000_000 };
+                context.late_ns.store(late_ns, SeqCst);
+                let retiring = process.gates.retire(&|_| true);
+                context.late_ns.store(0, SeqCst);
+                context.destroyed.store(1, SeqCst);
                 // Without patience one call may meet the end; the driver has locks for that.
                 context.gone.store(u64::from(patient), SeqCst);
-                if !context.lane.end_life(life) {
-                    while context.lane.life() == life {
-                        thread::yield_now();
-                    }
-                }
-                context.events.iter().for_each(|event| event.store(0, SeqCst));
-                context.context.store(1, SeqCst);
-                join(launches(&context, 1, 2));
+                retiring.gone();
+                process.enter(0, 2);
+                join(launches(&process, 1, 2));
             })
         };
         join(threads);
         destroyer.join().expect("it ends");
-        assert_eq!(context.lane.life(), 1);
-        assert!(!context.lane.is_claimed());
+        process.enter(0, 2);
+        process.end();
     });
 }
 
@@ -363,19 +338,20 @@ fn a_context_is_destroyed_under_a_claim() {
 #[test]
 fn a_context_that_is_not_destroyed_goes_on() {
     explore(|| {
-        let context = Arc::new(Context::new());
-        let mut threads = launches(&context, 1, 3);
-        for _ in 0..2 {
-            let context = Arc::clone(&context);
+        let process = Process::new();
+        let mut threads = launches(&process, 1, 3);
+        for number in 1..3 {
+            let process = Arc::clone(&process);
             threads.push(thread::spawn(move || {
-                let life = context.lane.close();
+                ME.with(|me| me.set((number, 1)));
+                let retiring = process.gates.retire(&|_| true);
                 thread::yield_now();
-                context.lane.reopen(life);
+                drop(retiring);
             }));
         }
         join(threads);
-        join(launches(&context, 1, 2));
-        assert!(!context.lane.is_claimed() && context.lane.life() == 0);
+        join(launches(&process, 1, 2));
+        process.end();
     });
 }
 
@@ -383,24 +359,22 @@ fn a_context_that_is_not_destroyed_goes_on() {
 #[test]
 fn captures_begin_beside_marks() {
     explore(|| {
-        let context = Arc::new(Context::new());
-        let mut threads = launches(&context, 2, 3);
-        let captured = Arc::clone(&context);
+        let process = Process::new();
+        let mut threads = launches(&process, 2, 3);
+        let captured = Arc::clone(&process);
         threads.push(thread::spawn(move || {
             for _ in 0..2 {
-                captured.captures.begin();
-                while !captured.captures.quiet() {
-                    thread::yield_now();
-                }
-                captured.capturing.store(1, SeqCst);
-                captured.captures.begun(true);
+                captured.gates.capture_begins();
+                captured.context().capturing.store(1, SeqCst);
+                captured.gates.capture_begun(true);
                 thread::yield_now();
-                captured.capturing.store(0, SeqCst);
-                captured.captures.end(1);
+                captured.context().capturing.store(0, SeqCst);
+                captured.gates.captures_ended(1);
             }
         }));
         join(threads);
-        assert!(!context.captures.any());
+        assert!(!process.gates.captures());
+        process.end();
     });
 }
 
@@ -408,19 +382,19 @@ fn captures_begin_beside_marks() {
 #[test]
 fn charges_of_two_threads_add_up() {
     explore(|| {
-        let context = Arc::new(Context::new());
+        let process = Process::new();
+        let words = process.words;
         let cap = Cap { share_ppm: 250_000, quantum_ns: 4_000_000, unsettled_since_ns: u64::MAX };
-        let now_ns = context.now_ns.load(SeqCst);
-        assert_eq!(cap.admit(&*context, now_ns), CapState::Open);
-        cap.charge(&*context, now_ns, 4_000_000);
-        let begun_ns = context.paid_at_ns();
+        assert_eq!(cap.admit(&words, START_NS), CapState::Open);
+        cap.charge(&words, START_NS, 4_000_000);
+        let begun_ns = words.paid_at_ns();
         let charge = |amounts: [i64; 3]| {
-            let context = Arc::clone(&context);
             thread::spawn(move || {
-                amounts.iter().for_each(|ns| cap.charge(&*context, now_ns, *ns));
+                amounts.iter().for_each(|ns| cap.charge(&words, START_NS, *ns));
             })
         };
         join(vec![charge([700_000, 90_000, -40_000]), charge([300_000, -10_000, 5_000])]);
-        assert_eq!(context.paid_at_ns() - begun_ns, 4 * 1_045_000);
+        assert_eq!(words.paid_at_ns() - begun_ns, 4 * 1_045_000);
+        process.end();
     });
 }

@@ -17,7 +17,10 @@ use crate::site::Actor;
 use crate::world::words::{SimBoard, SimDevice, SimHome, SimWords};
 use crate::world::{self, Code, LaunchStream, Other, Shim, SimDriver, SimWait};
 
-impl gate::Time for SimDriver {
+impl gate::Driver for SimDriver {
+    type Device = SimDevice;
+    type Home = SimHome;
+
     fn now_ns(&self) -> u64 {
         self.now_ns()
     }
@@ -27,12 +30,6 @@ impl gate::Time for SimDriver {
     fn spin(&self) {
         self.spin();
     }
-}
-
-impl gate::Driver for SimDriver {
-    type Device = SimDevice;
-    type Home = SimHome;
-
     fn context(&self) -> u64 {
         // Handles below are the gates' own marks of their places.
         match self.context() {

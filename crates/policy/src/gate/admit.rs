@@ -9,15 +9,16 @@ use core::sync::atomic::Ordering::Relaxed;
 use divvy_abi::config::{GateLine, gate};
 
 use super::credit::{Paid, signed};
+use super::driver::{Driver, Words};
 use super::elsewhere::Elsewhere;
+use super::here::Here;
 use super::lane::Lane;
 use super::oldest::Place;
 use super::rivals::has_rivals;
 use super::ticket::Ticket;
-use super::times::{CHUNK_NS, LONG_NS, UNKNOWN_NS};
+use super::times::{CHUNK_NS, LONG_NS, SHARED_CHUNK_NS, UNKNOWN_NS};
 use super::turn::{Patience, Turned};
 use super::wait::{Drain, OFTEN_NS, Wait, horizon_ns};
-use super::world::World;
 use crate::cost::{Costs, Length, Moments};
 use crate::pace::CapState;
 
@@ -36,7 +37,7 @@ impl Lane {
     ///
     /// Cost: a look-up and a change of a word in a line of the calling thread's own.
     #[inline]
-    pub fn take(&self, costs: &Costs, key: u64, stripe: usize) -> Paid {
+    pub(super) fn take(&self, costs: &Costs, key: u64, stripe: usize) -> Paid {
         match costs.firm(key) {
             Some(cost_ns) if !self.is_watched() && !self.doubt.is_high() => {
                 self.credit.spend(stripe, signed(cost_ns))
@@ -46,49 +47,49 @@ impl Lane {
     }
 
     /// Waits until a launch may go, takes the next chunk of credit, and begins a probe where one is due.
-    pub fn admit<W: World>(&self, world: &W, costs: &Costs, key: u64) -> Ticket {
-        if let Some(ticket) = self.take_watched(world, costs, key) {
+    pub(super) fn admit<D: Driver>(&self, here: &Here<'_, D>, costs: &Costs, key: u64) -> Ticket {
+        if let Some(ticket) = self.take_watched(here, costs, key) {
             return ticket;
         }
         let (mut drain, mut patience, mut place) =
             (Drain::default(), Patience::default(), Place::default());
         self.note_long(costs.get(key));
         let (now_ns, line, next, room_ns, submitted_ns, is_let_go) = loop {
-            let now_ns = world.now_ns();
-            let terms = world.terms();
-            let mut line = world.line();
+            let now_ns = here.now_ns();
+            let terms = here.terms();
+            let mut line = here.line();
             if has_rivals(&line) {
                 self.rivals_ns.store(now_ns, Relaxed);
             }
-            self.settle(world, costs, &line);
+            self.settle(here, costs, &line);
             // One read: all threads' stripes are summed for it, and each thread misses its own once for that.
             let submitted_ns = self.submitted_ns();
-            let turned = world.ask_turn(now_ns, self.had_turn(world, now_ns), &mut patience);
+            let turned = here.ask_turn(now_ns, self.had_turn(here, now_ns), &mut patience);
             match turned {
                 Ok(Turned::GoesOn | Turned::Beside) => {}
                 Ok(Turned::Begun) => {
                     // From here on the launch is of this turn.
-                    line = world.line();
+                    line = here.line();
                     self.turn_ns.store(now_ns, Relaxed);
                     self.turn_from_ns.store(now_ns, Relaxed);
                 }
                 Err(queued) => {
-                    self.wait(world, costs, now_ns, (Wait::Inside(queued), 0), &line);
+                    self.wait(here, costs, now_ns, (Wait::Inside(queued), 0), &line);
                     continue;
                 }
             }
             // Cap before turn: a tenant that may not use a turn must not be given it.
             let unsettled_since_ns = self.unsettled_since_ns(submitted_ns, now_ns);
-            let cap = self.cap(world, terms, &line, now_ns, unsettled_since_ns);
-            let closed_until_ns = match cap.map(|cap| cap.admit(world.clock(), now_ns)) {
+            let cap = self.cap(here, terms, &line, now_ns, unsettled_since_ns);
+            let closed_until_ns = match cap.map(|cap| cap.admit(&here.words, now_ns)) {
                 Some(CapState::Closed { until_ns }) => until_ns,
                 _ => 0,
             };
             // A gate past its lease is a leftover of an owner that is gone.
             let is_owned = line.gate != gate::FREE && now_ns < line.lease_ns;
             let closed = is_owned && line.gate == gate::CLOSED;
-            let is_alone = closed_until_ns == 0 && !closed && !world.is_linked(now_ns);
-            let seen = if is_alone { Elsewhere::default() } else { world.elsewhere(now_ns) };
+            let is_alone = closed_until_ns == 0 && !closed && !here.is_linked(now_ns);
+            let seen = if is_alone { Elsewhere::default() } else { here.elsewhere(now_ns) };
             // Caps of linked devices are closed as one.
             let closed_until_ns = match cap {
                 Some(_) => closed_until_ns.max(seen.closed_until_ns),
@@ -105,25 +106,25 @@ impl Lane {
             };
             let is_let_go = what.is_some()
                 && !terms.paused
-                && self.is_waited_for(world, (seen, cap, has_rivals(&line)), submitted_ns, now_ns);
+                && self.is_waited_for(here, (seen, cap, has_rivals(&line)), submitted_ns, now_ns);
             if let Some(what) = what.filter(|_| !is_let_go) {
-                self.wait(world, costs, now_ns, (what, seen.look_ns), &line);
+                self.wait(here, costs, now_ns, (what, seen.look_ns), &line);
                 continue;
             }
             if what.is_none() && cap.is_some() && !self.oldest.goes(&mut place, now_ns) {
-                self.make_way(world, now_ns);
+                self.make_way(here, now_ns);
                 continue;
             }
             // An owner that makes turns leaves no gate free.
             if terms.share_ppm != 0 && !is_owned && !is_let_go {
-                let again_ns = world.ask_device(now_ns, costs.get(key).unwrap_or(0));
+                let again_ns = here.ask_device(now_ns, costs.get(key).unwrap_or(0));
                 if again_ns != 0 {
-                    self.wait(world, costs, now_ns, (Wait::Device(again_ns), 0), &line);
+                    self.wait(here, costs, now_ns, (Wait::Device(again_ns), 0), &line);
                     continue;
                 }
             }
             let horizon_ns = horizon_ns(&line, now_ns);
-            if line.active > 1 && line.strangers == 0 && !world.has_turns() {
+            if line.active > 1 && line.strangers == 0 && !here.has_turns() {
                 // Others' work may have been in measurements from before turns began.
                 costs.doubt_uneven(key, now_ns);
             }
@@ -132,15 +133,16 @@ impl Lane {
                 costs.forget_uneven(key);
             }
             let next = costs.expect(key, now_ns);
-            if self.wait_for_horizon(world, now_ns, submitted_ns, horizon_ns, next, &mut drain) {
+            if self.wait_for_horizon(here, now_ns, submitted_ns, horizon_ns, next, &mut drain) {
                 continue;
             }
             let is_beside = turned == Ok(Turned::Beside);
-            let room_ns = if is_beside { 0 } else { horizon_ns.min(world.chunk_ns(now_ns)) };
+            let chunk_ns = || if here.is_alone(now_ns) { CHUNK_NS } else { SHARED_CHUNK_NS };
+            let room_ns = if is_beside { 0 } else { horizon_ns.min(chunk_ns()) };
             break (now_ns, line, next, room_ns, submitted_ns, is_let_go);
         };
         costs.hunted();
-        self.look(world, &line, now_ns);
+        self.look(here, &line, now_ns);
         let is_high = self.doubt.is_high();
         self.drawn_key.store(key, Relaxed);
         let is_unknown = next == Length::Unknown;
@@ -156,17 +158,17 @@ impl Lane {
         let all_marked = is_drained || submitted_ns <= self.marked_ns.load(Relaxed);
         // Credit in the other stripes has been charged in advance already, so a thread that finds much there takes
         // less.
-        let others_ns = self.credit.others_left_ns(world.stripe(), submitted_ns);
+        let others_ns = self.credit.others_left_ns(here.gates.driver.stripe(), submitted_ns);
         let room_ns = room_ns.saturating_sub(others_ns).max(room_ns / 4);
         let known_ns = costs.firm(key);
         // Beside strangers a known length stands, and an event behind a kernel may be a slice later.
         let long_ns = if line.strangers == 0 { LONG_NS } else { u64::MAX };
-        let is_mixed = self.is_mixed(world.stream(), now_ns);
+        let is_mixed = self.is_mixed(here.gates.stream_word(here.stream), now_ns);
         let due_ns = if is_mixed {
             if is_high {
                 self.window.hurry(submitted_ns);
             }
-            self.open_window(world, &line, charged_ns);
+            self.open_window(here, &line, charged_ns);
             self.window.due_in_ns(submitted_ns)
         } else {
             if known_ns.is_none_or(|ns| ns >= long_ns) {
@@ -177,10 +179,10 @@ impl Lane {
         // Launches that are let go are asked for one by one.
         let room_ns = if is_let_go { 0 } else { room_ns.min(due_ns) };
         match is_let_go {
-            true => self.ahead.went(world, charged_ns.max(longer_ns), now_ns),
+            true => self.let_go(here, charged_ns.max(longer_ns), now_ns),
             false => self.ahead.is_over(),
         }
-        self.draw(world, &line, now_ns, charged_ns, longer_ns, room_ns);
+        self.draw(here, &line, now_ns, charged_ns, longer_ns, room_ns);
         self.coming_ns.fetch_add(charged_ns, Relaxed);
         if is_unknown {
             self.unknown.fetch_add(1, Relaxed);
@@ -197,36 +199,41 @@ impl Lane {
             sharers: line.active.max(1 + u32::from(is_let_go && line.gate == gate::CLOSED)),
         };
         if is_mixed {
-            let is_due = self.begin_among(world, (key, charged_ns), is_unknown);
+            let is_due = self.begin_among(here, (key, charged_ns), is_unknown);
             // Marks come no sooner in a window: closer ones show by how much streams run ahead.
             ticket.is_marked = is_due || ticket.is_marked && !self.window.is_open();
             ticket.begun = self.begun.event();
         } else {
-            ticket.probed = self.probe(world, submitted_ns, (known_ns, long_ns), all_marked);
+            ticket.probed = self.probe(here, submitted_ns, (known_ns, long_ns), all_marked);
         }
         ticket
     }
 
     /// Lets a launch of a window go that the credit in hand pays for, as it would go otherwise, and has it measured.
-    fn take_watched<W: World>(&self, world: &W, costs: &Costs, key: u64) -> Option<Ticket> {
+    fn take_watched<D: Driver>(
+        &self,
+        here: &Here<'_, D>,
+        costs: &Costs,
+        key: u64,
+    ) -> Option<Ticket> {
         let charged_ns = costs.firm(key).filter(|_| self.is_watched())?;
-        let line = world.line();
-        if line.gate == gate::CLOSED || world.terms().paused {
+        let line = here.line();
+        if line.gate == gate::CLOSED || here.terms().paused {
             return None;
         }
-        match self.credit.spend(world.stripe(), signed(charged_ns)) {
+        match self.credit.spend(here.gates.driver.stripe(), signed(charged_ns)) {
             Paid::Not => return None,
-            Paid::First => world.count_launches(1),
+            Paid::First => here.words.count_launches(1),
             Paid::Next => {}
         }
-        self.settle(world, costs, &line);
-        self.is_mixed(world.stream(), world.now_ns());
+        self.settle(here, costs, &line);
+        self.is_mixed(here.gates.stream_word(here.stream), here.now_ns());
         self.coming_ns.fetch_add(charged_ns, Relaxed);
         Some(Ticket {
             key,
             charged_ns,
             is_unknown: false,
-            is_marked: self.begin_among(world, (key, charged_ns), false),
+            is_marked: self.begin_among(here, (key, charged_ns), false),
             probed: None,
             begun: self.begun.event(),
             epoch: line.epoch,
@@ -236,23 +243,23 @@ impl Lane {
 
     /// Takes a chunk of credit that covers `charged_ns`, and no more than `room_ns` where that is more, and spends
     /// `charged_ns`.
-    fn draw<W: World>(
+    fn draw<D: Driver>(
         &self,
-        world: &W,
+        here: &Here<'_, D>,
         line: &GateLine,
         now_ns: u64,
         charged_ns: u64,
         longer_ns: u64,
         room_ns: u64,
     ) {
-        let stripe = world.stripe();
+        let stripe = here.gates.driver.stripe();
         let left_ns = self.credit.left_ns(stripe);
         // The chunk's size is spread, so that chunks do not end at the same place of a loop each time.
         let spread_ns = CHUNK_NS / 2 + self.random() % CHUNK_NS;
         let chunk_ns = charged_ns.max(spread_ns.min(room_ns)).saturating_sub(left_ns);
         self.credit.take(stripe, chunk_ns, charged_ns);
         // The launch itself is not settled.
-        self.charge(world, line, self.since_ns.load(Relaxed), signed(chunk_ns));
+        self.charge(here, line, self.since_ns.load(Relaxed), signed(chunk_ns));
         let before_ns = self.busy_until_ns.load(Relaxed);
         if now_ns > before_ns.saturating_add(AWAY_NS) {
             self.back_ns.store(now_ns, Relaxed);
@@ -265,9 +272,9 @@ impl Lane {
         if longer_ns != 0 {
             self.uneven_until_ns.store(until_ns, Relaxed);
         }
-        self.set_busy_until(world, until_ns);
-        world.note_launch(now_ns);
-        world.count_launches(self.credit.take_launches(stripe).saturating_add(1));
+        self.set_busy_until(here, until_ns);
+        here.words.note_launch(now_ns);
+        here.words.count_launches(self.credit.take_launches(stripe).saturating_add(1));
     }
 
     fn note_long(&self, cost_ns: Option<u64>) {

@@ -21,12 +21,13 @@ use core::sync::atomic::Ordering::Relaxed;
 use divvy_abi::config::GateLine;
 
 use super::completed::Completed;
+use super::driver::{Driver, Words};
+use super::here::Here;
 use super::lane::Lane;
 use super::marks::Edge;
 use super::shown::CONTEXT_BIAS_NS;
 use super::streams::{STREAMS, THREADS};
 use super::window::{MARKS, Took};
-use super::world::World;
 use crate::cost::{Costs, Known, is_graph};
 use crate::scaled::scaled;
 
@@ -106,7 +107,7 @@ impl Lane {
 
     /// True if launches are measured as one stream's: the end of one is the end of all before it, and no other thread's
     /// lies between the events around it.
-    pub fn has_one_stream(&self) -> bool {
+    pub(super) fn has_one_stream(&self) -> bool {
         !self.streams.is_measured_as(STREAMS | THREADS)
     }
 
@@ -123,24 +124,29 @@ impl Lane {
 
     /// Opens a window where one is due and no one else shares the device: with the launch in whose charge that lies, so
     /// that each is as likely to be the first as it is charged. Work submitted before is not in it.
-    pub(super) fn open_window<W: World>(&self, world: &W, line: &GateLine, charged_ns: u64) {
+    pub(super) fn open_window<D: Driver>(
+        &self,
+        here: &Here<'_, D>,
+        line: &GateLine,
+        charged_ns: u64,
+    ) {
         let submitted_ns = self.launched_ns();
         let is_due = self.window.due_in_ns(submitted_ns) < charged_ns;
         if !is_due || line.active > 1 || line.strangers != 0 {
             return;
         }
-        let Some(claim) = self.claim(world.life()) else { return };
+        let Some(claim) = self.claim(here.life()) else { return };
         let is_marked = submitted_ns <= self.marked_ns.load(Relaxed);
-        if is_marked || self.mark(world, &claim, None, None, line.epoch, line.active) {
+        if is_marked || self.mark(here, &claim, None, None, line.epoch, line.active) {
             self.window.open(submitted_ns, MARKS);
         }
     }
 
     /// Begins to measure a launch of several streams' that is watched, or is of unknown length; true if a mark is to
     /// stand behind it.
-    pub(super) fn begin_among<W: World>(
+    pub(super) fn begin_among<D: Driver>(
         &self,
-        world: &W,
+        here: &Here<'_, D>,
         (key, charged_ns): (u64, u64),
         is_unknown: bool,
     ) -> bool {
@@ -148,21 +154,21 @@ impl Lane {
             return false;
         }
         let submitted_ns = self.submitted_ns();
-        let ahead_ns = self.in_flight_ns(world.now_ns(), submitted_ns);
+        let ahead_ns = self.in_flight_ns(here.now_ns(), submitted_ns);
         let near_ns = if is_graph(key) { NEAR_GRAPH_NS } else { NEAR_NS };
         // The launch itself counts as in flight, and one more may have ended long before its expected end.
         let near_ns = near_ns.max(charged_ns.saturating_mul(2)).saturating_add(charged_ns);
         // The claim's holder may not have seen this launch.
-        let Some(_claim) = self.claim_within(world, charged_ns) else { return true };
+        let Some(_claim) = self.claim_within(here, charged_ns) else { return true };
         let newest = self.ring.newest_and_oldest();
-        let is_drained = newest.is_none_or(|(newest, _)| world.is_done(newest));
+        let is_drained = newest.is_none_or(|(newest, _)| here.is_done(newest));
         // A stream's wait, or a copy, may keep the device idle: the work that follows is measured from behind that.
         let is_broken = self.is_broken();
         if (is_unknown || is_drained || is_broken || ahead_ns < near_ns)
             && self.begun.event().is_none()
         {
             let given_ns = self.launched_ns();
-            let Some(probed) = self.begin_probe(world, self.has_streams_apart()) else {
+            let Some(probed) = self.begin_probe(here, self.has_streams_apart()) else {
                 return true;
             };
             // Another thread's launch that was in the driver's hands meanwhile may lie before the event.
@@ -185,31 +191,31 @@ impl Lane {
     /// Ends a begun measurement, however short, or forgets it, as something that is no work of the device's is to come.
     #[cold]
     #[inline(never)]
-    pub(super) fn end_begun<W: World>(&self, world: &W) {
-        let Some(claim) = self.claim(world.life()) else { return };
+    pub(super) fn end_begun<D: Driver>(&self, here: &Here<'_, D>) {
+        let Some(claim) = self.claim(here.life()) else { return };
         if !self.has_one_stream() {
-            let line = world.line();
-            self.mark(world, &claim, None, None, line.epoch, line.active);
+            let line = here.line();
+            self.mark(here, &claim, None, None, line.epoch, line.active);
         }
         // Another thread's launch is about to be behind the event: that is measured, with anything between.
         if self.coming_ns.load(Relaxed) == 0 {
-            self.forget_begun(world);
+            self.forget_begun(here);
         }
     }
 
     /// Forgets a begun measurement. The caller holds the claim.
-    pub(super) fn forget_begun<W: World>(&self, world: &W) {
+    pub(super) fn forget_begun<D: Driver>(&self, here: &Here<'_, D>) {
         if let Some(event) = self.begun.event() {
             self.begun.forget();
-            self.probes.give_back(world.life(), event);
+            self.probes.give_back(here.life(), event);
         }
     }
 
     /// Returns the correction that one completed mark of several streams' makes, where no one else shares the device.
     #[inline(never)]
-    pub(super) fn settle_among<W: World>(
+    pub(super) fn settle_among<D: Driver>(
         &self,
-        world: &W,
+        here: &Here<'_, D>,
         costs: &Costs,
         completed: &Completed,
         is_alone: bool,
@@ -223,7 +229,7 @@ impl Lane {
         let linked = linked_ns.map(|took_ns| Took { took_ns, charged_ns });
         let own = mark.probe.map(|probe| (probe.key, probe.charged_ns)).or(mark.followed);
         let known = own.map_or(Known::Firmly, |(key, _)| costs.known(key));
-        let begun = || self.took_since_begun(world, known, completed, span_ns);
+        let begun = || self.took_since_begun(here, known, completed, span_ns);
         let is_new = known == Known::Nothing;
         // A launch begun while others ran may have run with them: it is no shorter than the delay of its end.
         let is_hidden = mark.probe.is_some_and(|probe| probe.is_behind && probe.gap_ns == 0);
@@ -259,9 +265,9 @@ impl Lane {
             } else if is_new && self.random().is_multiple_of(HIDDEN) {
                 costs.learn_roughly(key, part_ns);
             }
-            world.note_length(part_ns);
+            here.words.note_length(part_ns);
             if own_ns == charged_ns && is_alone {
-                costs.seen_alone(key, took_ns, world.now_ns());
+                costs.seen_alone(key, took_ns, here.now_ns());
             }
         }
         match edge {
@@ -273,15 +279,15 @@ impl Lane {
     /// Returns the measurement from the event that its burst began with to a mark, before a launch of which so much is
     /// known.
     #[inline(never)]
-    fn took_since_begun<W: World>(
+    fn took_since_begun<D: Driver>(
         &self,
-        world: &W,
+        here: &Here<'_, D>,
         known: Known,
         completed: &Completed,
         span_ns: Option<u64>,
     ) -> Option<Took> {
         let probe = completed.mark.probe?;
-        let between_ns = completed.since_begun_ns(world)?;
+        let between_ns = completed.since_begun_ns(here)?;
         // The device waited for some of the call or for none of it.
         let at_least_ns = between_ns.saturating_sub(probe.gap_ns);
         let roughly_ns = probe.stands_ns.max(at_least_ns).min(between_ns);

@@ -12,10 +12,11 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use super::completed::Completed;
 use super::credit::signed;
+use super::driver::{Driver, Words};
+use super::here::Here;
 use super::lane::Lane;
 use super::marks::Mark;
 use super::times::{HORIZON_NS, LONG_NS};
-use super::world::World;
 use crate::cost::{Costs, Length, Moments};
 use crate::scaled::scaled;
 
@@ -89,20 +90,20 @@ impl Lane {
     /// Returns the correction that one completed mark makes, with so many others beside that may use their slices or
     /// not.
     #[inline(never)]
-    pub(super) fn settle_beside<W: World>(
+    pub(super) fn settle_beside<D: Driver>(
         &self,
-        world: &W,
+        here: &Here<'_, D>,
         costs: &Costs,
         completed: &Completed,
         (others, is_behind): (u64, bool),
     ) -> i64 {
         let (span_ns, mark) = (self.span_ns(completed), &completed.mark);
         let charged_ns = mark.submitted_ns.saturating_sub(self.settled_ns.load(Relaxed));
-        let now_ns = world.now_ns();
+        let now_ns = here.now_ns();
         let event_ns = self.event_ns();
         let own_by_span_ns = span_ns.map(|ns| ns.saturating_sub(event_ns).max(ns / 2));
         let probed = mark.probe.and_then(|probe| {
-            let between_ns = completed.since_begun_ns(world)?;
+            let between_ns = completed.since_begun_ns(here)?;
             let is_known = costs.get(probe.key).is_some();
             let took_ns = match probe.shows(between_ns, is_known, is_known) {
                 Some(shown) => shown.took_ns,
@@ -124,7 +125,7 @@ impl Lane {
             return signed(charged_ns.max(least_ns).min(span_ns))
                 .saturating_sub(signed(charged_ns));
         };
-        world.note_length(least_ns(took_ns));
+        here.words.note_length(least_ns(took_ns));
         let is_taken_for_short = is_behind && is_let_go_as_short(costs, key);
         if is_taken_for_short {
             costs.learn_uneven(key, took_ns, now_ns);
@@ -170,7 +171,7 @@ impl Lane {
             }
             (Length::Unknown, _) => {
                 costs.learn(key, took_ns);
-                world.note_length(took_ns);
+                here.words.note_length(took_ns);
                 took_ns
             }
         };

@@ -15,7 +15,7 @@ use crate::atomic::AtomicU32;
 
 /// Counts of captures and of calls.
 #[derive(Debug)]
-pub struct Captures {
+pub(super) struct Captures {
     /// Captures that are about to begin, and above [`BEGUN`] those that have begun.
     counts: AtomicU32,
     /// Threads whose calls no capture may meet.
@@ -41,50 +41,44 @@ impl Drop for Undisturbed<'_> {
     }
 }
 
-impl Default for Captures {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl Captures {
     /// Counts no capture.
-    pub const fn new() -> Self {
+    pub(super) const fn new() -> Self {
         Self { counts: AtomicU32::new(0), acting: Acting(AtomicU32::new(0)) }
     }
 
     /// True if a capture is under way, or about to be.
     #[inline(always)]
-    pub fn any(&self) -> bool {
+    pub(super) fn any(&self) -> bool {
         self.counts.load(SeqCst) != 0
     }
 
     /// True if a capture is about to begin: its stream is not known yet.
-    pub fn is_any_about_to_begin(&self) -> bool {
+    pub(super) fn is_any_about_to_begin(&self) -> bool {
         !self.counts.load(SeqCst).is_multiple_of(BEGUN)
     }
 
     /// Keeps captures from beginning while the answer lives; `None` where one is under way.
-    pub fn keep_out(&self) -> Option<Undisturbed<'_>> {
+    pub(super) fn keep_out(&self) -> Option<Undisturbed<'_>> {
         let undisturbed = self.hold();
         (!self.any()).then_some(undisturbed)
     }
 
     /// Keeps captures from beginning while the answer lives, but for those that are about to: where none is, a stream
     /// that is not captured now is not captured before that.
-    pub fn hold(&self) -> Undisturbed<'_> {
+    pub(super) fn hold(&self) -> Undisturbed<'_> {
         self.acting.0.fetch_add(1, SeqCst);
         Undisturbed(&self.acting.0)
     }
 
     /// Counts a capture that is about to begin. It may begin when [`Captures::quiet`] is true, and [`Captures::begun`]
     /// takes the outcome.
-    pub fn begin(&self) {
+    pub(super) fn begin(&self) {
         self.counts.fetch_add(1, SeqCst);
     }
 
     /// Notes that a capture that was about to begin has begun, or has not.
-    pub fn begun(&self, has_begun: bool) {
+    pub(super) fn begun(&self, has_begun: bool) {
         let more = if has_begun { BEGUN } else { 0 };
         let _ = self.counts.fetch_update(SeqCst, SeqCst, |counts| match counts % BEGUN {
             0 => None,
@@ -93,12 +87,12 @@ impl Captures {
     }
 
     /// True if no thread is at a call that a capture must not meet.
-    pub fn quiet(&self) -> bool {
+    pub(super) fn quiet(&self) -> bool {
         self.acting.0.load(SeqCst) == 0
     }
 
     /// Counts captures that have ended.
-    pub fn end(&self, captures: u32) {
+    pub(super) fn end(&self, captures: u32) {
         let less = |counts: u32| {
             let ended = captures.min(counts / BEGUN);
             Some(counts.wrapping_sub(ended.wrapping_mul(BEGUN)))

@@ -7,10 +7,11 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use divvy_abi::config::{GateLine, gate};
 
+use super::driver::{Driver, Terms, Words};
+use super::here::Here;
 use super::lane::Lane;
 use super::rivals::has_rivals;
 use super::times::QUANTUM_NS;
-use super::world::{Terms, World};
 use crate::pace::{Cap, agreed_ns};
 
 /// Least savings of a cap while its tenant has rivals, in device time.
@@ -22,9 +23,9 @@ const KEPT_NS: u64 = 50_000_000;
 impl Lane {
     /// Returns the tenant's cap. A tenant that waits for its turn must not lose the savings of its cap meanwhile, up to
     /// a launch as long as any of late and the next like it.
-    pub(super) fn cap<W: World>(
+    pub(super) fn cap<D: Driver>(
         &self,
-        world: &W,
+        here: &Here<'_, D>,
         terms: Terms,
         line: &GateLine,
         now_ns: u64,
@@ -44,25 +45,27 @@ impl Lane {
         let quantum_ns = line.quantum_ns.max(QUANTUM_NS).max(saved_ns);
         let share_ppm = terms.share_ppm;
         (share_ppm != 0).then(|| {
-            let unsettled_since_ns = world.unsettled_since_ns(unsettled_since_ns, now_ns);
-            let quantum_ns = agreed_ns(world.clock(), now_ns, quantum_ns);
+            let unsettled_since_ns = here.inside().map_or(unsettled_since_ns, |inside| {
+                inside.unsettled_since_ns(unsettled_since_ns, now_ns)
+            });
+            let quantum_ns = agreed_ns(&here.words, now_ns, quantum_ns);
             Cap { share_ppm, quantum_ns, unsettled_since_ns }
         })
     }
 
     /// Charges the tenant, against its cap where it has one, for work of which the oldest is unsettled since
     /// `unsettled_since_ns`.
-    pub(super) fn charge<W: World>(
+    pub(super) fn charge<D: Driver>(
         &self,
-        world: &W,
+        here: &Here<'_, D>,
         line: &GateLine,
         unsettled_since_ns: u64,
         ns: i64,
     ) {
-        world.add_used(ns);
-        let now_ns = world.now_ns();
-        if let Some(cap) = self.cap(world, world.terms(), line, now_ns, unsettled_since_ns) {
-            cap.charge(world.clock(), now_ns, ns);
+        here.words.add_used(ns);
+        let now_ns = here.now_ns();
+        if let Some(cap) = self.cap(here, here.terms(), line, now_ns, unsettled_since_ns) {
+            cap.charge(&here.words, now_ns, ns);
         }
     }
 }

@@ -16,9 +16,10 @@
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
+use super::driver::Driver;
+use super::here::Here;
 use super::lane::Lane;
 use super::lives::{CLOSER, CLOSERS, ENDED, HELD, LIFE, life_of};
-use super::world::World;
 
 /// Duration from which an action was done by a thread that was stopped, or kept from its processors, meanwhile.
 pub(super) const STOPPED_NS: u64 = 5_000_000;
@@ -49,7 +50,7 @@ impl Drop for Claim<'_> {
 
 impl Lane {
     /// Returns the number of the lane's life.
-    pub fn life(&self) -> u64 {
+    pub(super) fn life(&self) -> u64 {
         life_of(self.claims.word.load(Acquire))
     }
 
@@ -69,21 +70,25 @@ impl Lane {
     /// another has it: that one is in the driver for a moment. The wait is no longer than a quarter of the worth of the
     /// launch that is to be measured, nor than [`SOON_NS`].
     #[inline(never)]
-    pub(super) fn claim_within<W: World>(&self, world: &W, worth_ns: u64) -> Option<Claim<'_>> {
-        let life = world.life();
+    pub(super) fn claim_within<D: Driver>(
+        &self,
+        here: &Here<'_, D>,
+        worth_ns: u64,
+    ) -> Option<Claim<'_>> {
+        let life = here.life();
         let mut until_ns = 0;
         loop {
             if let Some(claim) = self.claim(life) {
                 return Some(claim);
             }
-            let now_ns = world.now_ns();
+            let now_ns = here.now_ns();
             if until_ns == 0 {
                 until_ns = now_ns.saturating_add((worth_ns / 4).min(SOON_NS));
             }
             if now_ns >= until_ns || self.is_closed() || self.is_blind(now_ns) {
                 return None;
             }
-            world.spin();
+            here.gates.driver.spin();
         }
     }
 
@@ -114,23 +119,23 @@ impl Lane {
     }
 
     /// Keeps threads from the claim until [`Lane::reopen`] or [`Lane::end_life`]. Refused threads charge by estimate.
-    pub fn close(&self) -> u64 {
+    pub(super) fn close(&self) -> u64 {
         // Closers are no more than the process's threads: the count has room for sixteen thousand.
         life_of(self.claims.word.fetch_add(CLOSER, AcqRel))
     }
 
     /// True if a thread has the claim.
-    pub fn is_claimed(&self) -> bool {
+    pub(super) fn is_claimed(&self) -> bool {
         self.claims.word.load(Acquire) & HELD != 0
     }
 
     /// True if a thread keeps the lane closed, or its life is about to end.
-    pub fn is_closed(&self) -> bool {
+    pub(super) fn is_closed(&self) -> bool {
         self.claims.word.load(Acquire) & (CLOSERS | ENDED) != 0
     }
 
     /// Takes one [`Lane::close`] back, if that was in this life: the context lives on.
-    pub fn reopen(&self, life: u64) {
+    pub(super) fn reopen(&self, life: u64) {
         let one_less =
             |word: u64| (life_of(word) == life && word & CLOSERS != 0).then(|| word - CLOSER);
         let _ = self.claims.change(one_less);
@@ -138,7 +143,7 @@ impl Lane {
 
     /// Ends the life of a context that is gone, whose lane the caller has closed: its marks are forgotten, at once or
     /// by the thread that has the claim. True if the lane has begun another life.
-    pub fn end_life(&self, life: u64) -> bool {
+    pub(super) fn end_life(&self, life: u64) -> bool {
         let end =
             |word: u64| (life_of(word) == life && word & ENDED == 0).then_some(word | ENDED | HELD);
         match self.claims.change(end) {

@@ -11,10 +11,11 @@
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::credit::signed;
+use super::driver::Driver;
+use super::here::Here;
 use super::lane::Lane;
 use super::marks::Mark;
 use super::shown::USUAL_GAP_NS;
-use super::world::World;
 
 /// Ten times the longest delay that was seen.
 const GIVEN_UP_NS: u64 = 5_000_000;
@@ -40,17 +41,17 @@ impl Lane {
     ///
     /// Cost: an elapsed time.
     #[inline(never)]
-    pub(super) fn complete<W: World>(
+    pub(super) fn complete<D: Driver>(
         &self,
-        world: &W,
+        here: &Here<'_, D>,
         event: u32,
         mark: Mark,
     ) -> Option<Completed> {
-        let since_ns = self.anchor().and_then(|anchor| world.elapsed_ns(anchor, event));
+        let since_ns = self.anchor().and_then(|anchor| here.elapsed_ns(anchor, event));
         let before_at_ns = self.anchor_at_ns.load(Relaxed);
         let completed = Completed { event, mark, since_ns, before_at_ns };
         let Some(ns) = since_ns.filter(|_| mark.is_whole) else { return Some(completed) };
-        let now_ns = world.now_ns();
+        let now_ns = here.now_ns();
         if is_between(ns, wall_ns(before_at_ns, now_ns)) {
             return Some(completed);
         }
@@ -80,14 +81,14 @@ impl Completed {
     /// Returns device time since the first event of its probe, where that can be told.
     ///
     /// Cost: an elapsed time.
-    pub(super) fn since_begun_ns<W: World>(&self, world: &W) -> Option<u64> {
+    pub(super) fn since_begun_ns<D: Driver>(&self, here: &Here<'_, D>) -> Option<u64> {
         let probe = self.mark.probe?;
-        let ns = world.elapsed_ns(probe.event, self.event)?;
+        let ns = here.elapsed_ns(probe.event, self.event)?;
         let begun_ns = probe.at_ns.saturating_sub(USUAL_GAP_NS);
         // An event recorded behind the mark before has no earlier time than that mark.
         let most_ns = match self.since_ns {
             Some(since_ns) if self.before_at_ns < begun_ns => since_ns,
-            _ => wall_ns(begun_ns, world.now_ns()),
+            _ => wall_ns(begun_ns, here.now_ns()),
         };
         let is_timed = !self.mark.is_whole || is_between(ns, most_ns);
         u64::try_from(ns).ok().filter(|_| is_timed)

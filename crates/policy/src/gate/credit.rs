@@ -43,7 +43,7 @@ const MOST_NS: i64 = i64::MAX >> LAUNCH_BITS;
 
 /// Outcome of paying for a launch from the credit in hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Paid {
+pub(super) enum Paid {
     /// Not paid: there is less credit than it costs.
     Not,
     /// Paid, and the first since launches were handed on: the caller hands this one on.

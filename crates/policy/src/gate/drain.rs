@@ -10,12 +10,14 @@
 use core::sync::atomic::Ordering::Relaxed;
 
 use divvy_abi::config::GateLine;
+use divvy_abi::usage::gate;
 
 use super::credit::signed;
+use super::driver::{Driver, Words};
+use super::here::Here;
 use super::lane::Lane;
 use super::rivals::in_turns;
 use super::times::{QUIET_NS, SWITCH_NS};
-use super::world::World;
 use crate::cost::{Costs, is_far};
 
 /// Length from which a synchronisation, or its excess over the charges, may show work that was charged too little.
@@ -32,7 +34,7 @@ const MOST_NS: u64 = 200_000_000;
 
 /// Progress of a lane's work at the beginning of a synchronisation.
 #[derive(Clone, Copy, Debug)]
-pub struct Begun {
+pub(super) struct Begun {
     submitted_ns: u64,
     done_ns: u64,
     at_ns: u64,
@@ -42,7 +44,7 @@ pub struct Begun {
 
 impl Lane {
     /// Reads the lane's progress as a synchronisation begins.
-    pub fn begin_wait(&self, now_ns: u64) -> Begun {
+    pub(super) fn begin_wait(&self, now_ns: u64) -> Begun {
         let (submitted_ns, done_ns) = (self.submitted_ns(), self.done_ns.load(Relaxed));
         Begun { submitted_ns, done_ns, at_ns: now_ns, breaks: self.breaks.load(Relaxed) }
     }
@@ -50,16 +52,6 @@ impl Lane {
     /// True if a mark is in flight, and work behind it that no mark covers.
     pub(super) fn has_open_end(&self) -> bool {
         self.ring.pending() != 0 && self.submitted_ns() > self.marked_ns.load(Relaxed)
-    }
-
-    /// Notes that the synchronisation has returned: all work submitted before it has completed.
-    pub fn drained<W: World>(&self, world: &W, costs: &Costs, begun: Begun) {
-        let now_ns = world.now_ns();
-        if self.may_be_late(&begun, now_ns) {
-            self.long_wait(world, costs, &begun, now_ns);
-        }
-        let until_ns = self.has_ended(&begun, now_ns);
-        world.set_busy_until_ns(until_ns);
     }
 
     /// True if a synchronisation that returned at `now_ns` may show more than the end of its work.
@@ -92,26 +84,26 @@ impl Lane {
     /// thread was blocked, if nothing but work was waited for.
     #[cold]
     #[inline(never)]
-    pub(super) fn long_wait<W: World>(
+    pub(super) fn long_wait<D: Driver>(
         &self,
-        world: &W,
+        here: &Here<'_, D>,
         costs: &Costs,
         begun: &Begun,
         returned_ns: u64,
     ) {
         let certain_ns = self.certain_until_ns.fetch_max(returned_ns, Relaxed);
         let blocked_ns = returned_ns.saturating_sub(begun.at_ns.max(certain_ns));
-        let line = world.line();
+        let line = here.line();
         let since_ns = self.unsettled_since_ns(self.submitted_ns(), returned_ns);
-        let put_right_ns = self.settle(world, costs, &line);
-        let now_ns = world.now_ns();
+        let put_right_ns = self.settle(here, costs, &line);
+        let now_ns = here.now_ns();
         // Another tenant's work may lie in the wait.
-        let quiet_ns = match in_turns(world, &line) {
+        let quiet_ns = match in_turns(here, &line) {
             true => begun.at_ns,
             false => begun.at_ns.min(now_ns.saturating_sub(QUIET_NS)),
         };
         let is_others =
-            line.epoch != self.epoch.load(Relaxed) || !self.is_quiet_since(world, &line, quiet_ns);
+            line.epoch != self.epoch.load(Relaxed) || !self.is_quiet_since(here, &line, quiet_ns);
         // Work that another thread is about to settle is not charged twice.
         if is_others || self.ring.pending() != 0 {
             return;
@@ -123,11 +115,11 @@ impl Lane {
         let charged_ns = u64::try_from(charged_ns).unwrap_or(0);
         let is_first = now_ns.saturating_sub(blocked_ns)
             < self.epoch_at_ns.load(Relaxed).saturating_add(SWITCH_NS);
-        let switch_ns = if in_turns(world, &line) && is_first { SWITCH_NS } else { 0 };
+        let switch_ns = if in_turns(here, &line) && is_first { SWITCH_NS } else { 0 };
         let ran_ns = blocked_ns.saturating_sub(WAKE_LATE_NS).saturating_sub(switch_ns);
         let more_ns = ran_ns.saturating_sub(charged_ns).min(MOST_NS);
         // Draws charge for the launches they stand for. In turns draws are few: launches lie beside others' too often.
-        let is_unseen = match in_turns(world, &line) {
+        let is_unseen = match in_turns(here, &line) {
             true => more_ns > charged_ns / 8,
             false => is_far(charged_ns, ran_ns),
         };
@@ -142,7 +134,7 @@ impl Lane {
             self.doubt.look(now_ns, submitted_ns, more_ns);
             return;
         }
-        self.charge(world, &line, since_ns, signed(more_ns));
+        self.charge(here, &line, since_ns, signed(more_ns));
         if more_ns >= HUNT_FROM_NS {
             costs.hunt(HUNT);
         }
@@ -157,8 +149,8 @@ impl Lane {
 
     /// Looks as a wait begins.
     #[inline(never)]
-    pub(super) fn look_at_begin<W: World>(&self, world: &W, begun: &Begun) {
-        self.look(world, &world.line(), begun.at_ns);
+    pub(super) fn look_at_begin<D: Driver>(&self, here: &Here<'_, D>, begun: &Begun) {
+        self.look(here, &here.line(), begun.at_ns);
     }
 
     /// Notes the end of a wait, which is not to be doubted.
@@ -170,14 +162,14 @@ impl Lane {
     /// Looks at the time since the last look, as a wait begins or a launch asks: all of it beyond the charges may be
     /// work that nothing has shown.
     #[inline(never)]
-    pub(super) fn look<W: World>(&self, world: &W, line: &GateLine, now_ns: u64) {
+    pub(super) fn look<D: Driver>(&self, here: &Here<'_, D>, line: &GateLine, now_ns: u64) {
         let submitted_ns = self.submitted_ns();
         let unseen_ns = self.doubt.unseen_ns(now_ns, submitted_ns);
         // The end of another thread's wait will show what ran meanwhile.
         let is_own = || {
             line.strangers == 0
-                && !world.is_waited_in()
-                && self.is_quiet_since(world, line, self.doubt.since_ns())
+                && here.words.own(gate::SLEEPERS).load(Relaxed) == 0
+                && self.is_quiet_since(here, line, self.doubt.since_ns())
         };
         let unseen_ns = if unseen_ns != 0 && is_own() { unseen_ns } else { 0 };
         self.doubt.look(now_ns, submitted_ns, unseen_ns);

@@ -1,7 +1,8 @@
-//! Foundations of a process's gates: the driver, a device of the tenant, and the words of the tenant's files.
+//! Foundations of a process's gates: the driver with the clock, a device of the tenant, and the words of the tenant's
+//! files.
 //!
 //! The preloaded library implements these over the driver's entry points and the mapped files; the searcher over a
-//! simulated card, simulated files and virtual time. The code above is the same in both.
+//! simulated card, simulated files and virtual time, as the tests of this crate do. The code above is the same in all.
 //!
 //! Promises: handles are plain words, 0 for none. Does not decide: that is [`super::process`].
 
@@ -12,7 +13,6 @@ use divvy_abi::config::GateLine;
 use divvy_abi::usage::gate;
 
 use super::meet::{Board, Meeting};
-use super::world::{Terms, Time};
 use crate::atomic::AtomicU64;
 use crate::pace::Clock;
 
@@ -44,13 +44,28 @@ impl LaunchStream {
     }
 }
 
-/// The driver as the calling thread finds it.
-pub trait Driver: Time + Debug {
+/// The limits of this tenant on this device that the gate goes by.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Terms {
+    /// Cap in millionths; 0 for none.
+    pub share_ppm: u64,
+    /// True while nothing may be submitted.
+    pub paused: bool,
+}
+
+/// The driver as the calling thread finds it, and the clock and the processor that the thread runs on.
+pub trait Driver: Debug {
     /// A device of the tenant.
     type Device: Device;
     /// The place where a context keeps its device.
     type Home: Home<Device = Self::Device>;
 
+    /// Returns CLOCK_MONOTONIC.
+    fn now_ns(&self) -> u64;
+    /// Sleeps until `deadline_ns`, regardless of the gate.
+    fn sleep_until(&self, deadline_ns: u64);
+    /// Makes one step of a loop that waits awake.
+    fn spin(&self);
     /// Returns the current context.
     fn context(&self) -> u64;
     /// Returns the current context's number, which no other context ever has; 0 where the driver does not tell it.
@@ -59,7 +74,8 @@ pub trait Driver: Time + Debug {
     fn device(&self) -> Option<Self::Device>;
     /// Returns the number of the calling thread. May be a system call.
     fn thread(&self) -> u32;
-    /// Returns the stripe of credit of the calling thread, the same at each call.
+    /// Returns the stripe of credit of the calling thread, the same at each call: threads that launch at once should
+    /// have different ones.
     fn stripe(&self) -> usize;
     /// Makes an event that keeps the time, in the current context.
     fn create_event(&self) -> u64;
@@ -138,14 +154,11 @@ pub trait Words: Clock + Copy + Debug {
     fn wait_for_turn(&self, turn: u64, deadline_ns: u64);
     /// Wakes the threads of a slot that are in [`Words::wait_for_turn`]; those of another slot may wake too.
     fn wake_for_turn(&self, slot: usize);
-
     /// Returns the process's words on the tenant's `nth` device, this one among them; none where the tenant has no
     /// more.
     ///
     /// Cost: a load or two.
-    fn beside(&self, _nth: usize) -> Option<Self> {
-        None
-    }
+    fn beside(&self, nth: usize) -> Option<Self>;
 
     /// Returns a word of this process's line.
     fn own(&self, word: usize) -> &'static AtomicU64 {
@@ -221,6 +234,7 @@ pub trait Words: Clock + Copy + Debug {
     }
 
     /// Notes the length of a kernel or graph.
+    #[inline(never)]
     fn note_length(&self, ns: u64) {
         self.own(gate::LONGEST_NS).fetch_max(ns, Relaxed);
     }

@@ -1,4 +1,5 @@
-//! A thread at the gate of its current context: a lane's questions go to the driver and to the tenant's words.
+//! A thread at the gate of its current context: what a lane asks of the driver and of the tenant's words where one call of
+//! theirs does not tell it. All else a lane asks of them itself.
 //!
 //! Promises: our own events are recorded only on the stream the program launches on, or behind a whole context where
 //! several are in use and nothing is being captured; nothing is recorded on a stream that is being captured; events are
@@ -11,16 +12,13 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use divvy_abi::MAX_DEVICES;
 use divvy_abi::config::{GateLine, gate};
-use divvy_abi::usage::{SHARED_SLOT, gate as slot};
+use divvy_abi::usage::SHARED_SLOT;
 
-use super::driver::{Device, Driver, LaunchStream, Words};
-use super::elsewhere::Elsewhere;
+use super::driver::{Device, Driver, LaunchStream, Terms, Words};
+use super::elsewhere::{Elsewhere, LINKED_QUANTUM_NS, Linked};
 use super::inside::Inside;
-use super::linked::{LINKED_QUANTUM_NS, Linked};
 use super::process::{Current, Gates};
-use super::times::{CHUNK_NS, SHARED_CHUNK_NS};
 use super::turn::{Had, Patience, Queued, Turned};
-use super::world::{Access, Behind, Marks, Published, Terms, Time};
 use crate::pace::Clock;
 
 /// Time for which a waiter spins before its gate is expected to open.
@@ -35,13 +33,22 @@ const UNASKED: u64 = u64::MAX - 1;
 /// The words of a driver's devices.
 pub(super) type WordsOf<D> = <<D as Driver>::Device as Device>::Words;
 
+/// The work that an event was recorded behind.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Behind {
+    /// One stream's work.
+    Stream,
+    /// All of a context's work.
+    Context,
+}
+
 /// A launch on a stream of a context.
 #[derive(Debug)]
 pub(super) struct Here<'a, D: Driver> {
     pub(super) gates: &'a Gates<D>,
     pub(super) current: Current<'a, D>,
-    words: WordsOf<D>,
-    stream: LaunchStream,
+    pub(super) words: WordsOf<D>,
+    pub(super) stream: LaunchStream,
     /// True if marks stand behind all streams of the context, or nowhere.
     behind_all: bool,
     /// The lane's life, asked for when it is first needed: it takes two calls of the driver's, and a synchronisation
@@ -73,8 +80,18 @@ impl<'a, D: Driver> Here<'a, D> {
         self.current.1
     }
 
+    /// Returns the limits as they are now.
+    #[inline(never)]
+    pub(super) fn terms(&self) -> Terms {
+        self.device().terms()
+    }
+
+    pub(super) fn now_ns(&self) -> u64 {
+        self.gates.driver.now_ns()
+    }
+
     /// Returns the tenant's turns, where a cap or the owner has its processes take them.
-    fn inside(&self) -> Option<Inside<WordsOf<D>>> {
+    pub(super) fn inside(&self) -> Option<Inside<WordsOf<D>>> {
         let device = self.device();
         let state = device.state();
         let has_turns = matches!(state, gate::TURNS | gate::SHARED_TURNS);
@@ -92,7 +109,8 @@ impl<'a, D: Driver> Here<'a, D> {
         self.words.others_at_work(since_ns, but)
     }
 
-    fn is_alone(&self, now_ns: u64) -> bool {
+    /// True if no other tenant was met of late.
+    pub(super) fn is_alone(&self, now_ns: u64) -> bool {
         self.device().meeting().is_alone(now_ns)
     }
 
@@ -107,26 +125,10 @@ impl<'a, D: Driver> Here<'a, D> {
         let all = (0..MAX_DEVICES).map_while(|nth| Some((nth, self.words.beside(nth)?)));
         all.filter(move |(_, words)| !core::ptr::eq(words.busy_until_ns(), own))
     }
-}
 
-impl<D: Driver> Time for Here<'_, D> {
-    fn now_ns(&self) -> u64 {
-        self.gates.driver.now_ns()
-    }
-    fn sleep_until(&self, deadline_ns: u64) {
-        self.gates.driver.sleep_until(deadline_ns);
-    }
-    fn spin(&self) {
-        self.gates.driver.spin();
-    }
-}
-
-impl<D: Driver> Access for Here<'_, D> {
-    fn terms(&self) -> Terms {
-        self.device().terms()
-    }
+    /// Returns the owner's line as it is now, with those counted of whom the owner does not know.
     #[inline(never)]
-    fn line(&self) -> GateLine {
+    pub(super) fn line(&self) -> GateLine {
         let mut line = self.words.gate_line();
         let now_ns = self.now_ns();
         let (contexts, _) = self.gates.siblings(self.current, now_ns);
@@ -144,11 +146,15 @@ impl<D: Driver> Access for Here<'_, D> {
         }
         line
     }
-    fn is_linked(&self, now_ns: u64) -> bool {
+
+    /// True if work of the tenant here and on another device has waited for each other of late.
+    pub(super) fn is_linked(&self, now_ns: u64) -> bool {
         self.has_others() && Linked(&self.words).is_linked(now_ns)
     }
+
+    /// Returns the state of the tenant's other devices.
     #[inline(never)]
-    fn elsewhere(&self, now_ns: u64) -> Elsewhere {
+    pub(super) fn elsewhere(&self, now_ns: u64) -> Elsewhere {
         let mut seen = Elsewhere::default();
         if self.has_others() {
             seen.is_linked = Linked(&self.words).is_linked(now_ns);
@@ -160,31 +166,30 @@ impl<D: Driver> Access for Here<'_, D> {
         }
         seen
     }
-    fn ahead_ns(&self, now_ns: u64) -> u64 {
-        Linked(&self.words).ahead_ns(now_ns)
-    }
+
+    /// Notes that work of these devices of the tenant has waited for this one's.
     #[cold]
-    fn add_ahead(&self, ns: u64, now_ns: u64) {
-        Linked(&self.words).add_ahead(ns, now_ns);
-    }
-    #[cold]
-    fn link(&self, devices: u32, now_ns: u64) {
+    pub(super) fn link(&self, devices: u32, now_ns: u64) {
         Linked(&self.words).link(now_ns);
         let linked = self.others().filter(|(nth, _)| devices >> nth & 1 != 0);
         linked.for_each(|(_, words)| Linked(&words).link(now_ns));
     }
-    fn is_alone_since(&self, since_ns: u64) -> bool {
+
+    /// True if no other context of the process, process of the tenant or tenant that is met has had work on the device
+    /// since then, as far as is known.
+    pub(super) fn is_alone_since(&self, since_ns: u64) -> bool {
         self.is_alone(self.now_ns())
             && self.gates.siblings(self.current, since_ns).0 == 0
             && self.others_beside(self.inside(), since_ns) == 0
     }
-    fn is_waited_in(&self) -> bool {
-        self.words.own(slot::SLEEPERS).load(Relaxed) != 0
-    }
-    fn has_turns(&self) -> bool {
+
+    /// True if the tenant's processes take turns.
+    pub(super) fn has_turns(&self) -> bool {
         self.inside().is_some()
     }
-    fn wait(&self, state: u32, deadline_ns: u64) {
+
+    /// Waits while the gate's word is `state`, at most until `deadline_ns`.
+    pub(super) fn wait(&self, state: u32, deadline_ns: u64) {
         let t_open_ns = if state == gate::CLOSED { self.line().t_open_ns } else { 0 };
         let now_ns = self.now_ns();
         let open_ns = t_open_ns.saturating_add(SPIN_NS);
@@ -193,107 +198,73 @@ impl<D: Driver> Access for Here<'_, D> {
         } else if open_ns > now_ns {
             // Short steps without sleep, up to just after the gate should have opened.
             while self.device().state() == state && self.now_ns() < open_ns {
-                self.spin();
+                self.gates.driver.spin();
             }
         } else {
             self.words.wait(state, deadline_ns);
         }
     }
+
+    /// Asks for the tenant's turn among its processes, as [`Inside::ask`].
+    ///
+    /// # Errors
+    /// A place in the queue for it.
     #[inline(never)]
-    fn ask_turn(&self, now_ns: u64, had: Had, patience: &mut Patience) -> Result<Turned, Queued> {
+    pub(super) fn ask_turn(
+        &self,
+        now_ns: u64,
+        had: Had,
+        patience: &mut Patience,
+    ) -> Result<Turned, Queued> {
         self.inside().map_or(Ok(Turned::GoesOn), |inside| inside.ask(now_ns, had, patience))
     }
-    fn wait_for_turn(&self, queued: Queued, deadline_ns: u64) {
-        self.words.wait_for_turn(queued.turn, deadline_ns);
-    }
-    fn unsettled_since_ns(&self, own_ns: u64, now_ns: u64) -> u64 {
-        self.inside().map_or(own_ns, |inside| inside.unsettled_since_ns(own_ns, now_ns))
-    }
+
+    /// Keeps the tenant's turn while the calling thread waits until `until_ns` for the cap or something else.
     #[inline(never)]
-    fn keep_turn(&self, until_ns: u64, is_cap: bool) {
+    pub(super) fn keep_turn(&self, until_ns: u64, is_cap: bool) {
         if let Some(inside) = self.inside() {
             inside.keep(until_ns, is_cap);
         }
     }
+
+    /// Asks for the device where no owner makes turns, for what is in flight and a launch of `next_ns`: 0 when it may be
+    /// used, else when to ask again.
     #[inline(never)]
-    fn ask_device(&self, now_ns: u64, next_ns: u64) -> u64 {
+    pub(super) fn ask_device(&self, now_ns: u64, next_ns: u64) -> u64 {
         let busy_until_ns = self.words.busy_until_ns().load(Relaxed);
         let device = self.device();
         device.meeting().ask(now_ns, busy_until_ns, next_ns, || device.board())
     }
-    fn chunk_ns(&self, now_ns: u64) -> u64 {
-        if self.is_alone(now_ns) { CHUNK_NS } else { SHARED_CHUNK_NS }
-    }
+
+    /// Lets the device go: nothing more will be submitted for a while.
     #[inline(never)]
-    fn leave_device(&self) {
+    pub(super) fn leave_device(&self) {
         let busy_until_ns = self.words.busy_until_ns().load(Relaxed);
         let device = self.device();
         device.meeting().leave(busy_until_ns, || device.board());
     }
-}
 
-impl<D: Driver> Published for Here<'_, D> {
-    type Clock = WordsOf<D>;
-
-    fn clock(&self) -> &Self::Clock {
-        &self.words
-    }
-    #[inline(never)]
-    fn set_busy_until_ns(&self, until_ns: u64) {
-        let (_, others_ns) = self.gates.siblings(self.current, 0);
-        self.words.busy_until_ns().store(until_ns.max(others_ns), Relaxed);
-    }
-    fn note_late(&self, now_ns: u64) -> bool {
+    /// Publishes that work in flight should have ended; true if any reader needs that.
+    pub(super) fn note_late(&self, now_ns: u64) -> bool {
         let has_others = self.has_others();
         if has_others {
             Linked(&self.words).note_late(now_ns);
         }
         has_others
     }
-    fn note_want(&self, now_ns: u64) {
-        self.words.note_want(now_ns);
-    }
-    fn note_launch(&self, now_ns: u64) {
-        self.words.note_launch(now_ns);
-    }
-    fn add_used(&self, ns: i64) {
-        self.words.add_used(ns);
-    }
-    fn count_launches(&self, launches: u64) {
-        self.words.count_launches(launches);
-    }
-    #[inline(never)]
-    fn note_length(&self, ns: u64) {
-        self.words.note_length(ns);
-    }
-    fn add_throttled(&self, ns: u64) {
-        self.words.add_throttled(ns);
-    }
-    fn add_waited(&self, ns: u64) {
-        self.words.add_waited(ns);
-    }
-    fn count_drain_given_up(&self, is_stuck: bool) {
-        self.words.count_drain_given_up();
-        if let Some(inside) = self.inside().filter(|_| is_stuck) {
-            inside.drain_given_up(self.now_ns());
-        }
-    }
-}
 
-impl<D: Driver> Marks for Here<'_, D> {
-    fn life(&self) -> u64 {
+    /// Returns the life of the lane in which the calling thread found its context; [`super::lives::NO_LIFE`] where it
+    /// cannot tell. A thread with another life neither marks nor measures.
+    pub(super) fn life(&self) -> u64 {
         if self.life.get() == UNASKED {
             self.life.set(self.gates.life(self.current.0));
         }
         self.life.get()
     }
-    fn stripe(&self) -> usize {
-        self.gates.driver.stripe()
-    }
-    fn stream(&self) -> u64 {
-        self.gates.stream_word(self.stream)
-    }
-    fn record(&self, event: u32, whole: bool) -> Option<Behind> {
+
+    /// Records event `event` behind all work that the calling thread's launch follows on its stream, or, `whole`, behind
+    /// all of the context's work where the driver can; `None` where it refuses, or the stream is being captured.
+    pub(super) fn record(&self, event: u32, whole: bool) -> Option<Behind> {
         let (gates, (context, _)) = (self.gates, self.current);
         let driver = &gates.driver;
         let event = context.make_event(event, || driver.create_event())?;
@@ -314,12 +285,16 @@ impl<D: Driver> Marks for Here<'_, D> {
             (false, false) => record(),
         }
     }
-    fn is_done(&self, event: u32) -> bool {
+
+    /// True if the event has completed. An error counts as completed.
+    pub(super) fn is_done(&self, event: u32) -> bool {
         let gates = self.gates;
         let event = self.current.0.event(event);
         event.is_none_or(|event| gates.relaxed(|| gates.driver.is_done(event)))
     }
-    fn elapsed_ns(&self, from: u32, to: u32) -> Option<i64> {
+
+    /// Returns the device time from one completed event to another, negative if the second came first.
+    pub(super) fn elapsed_ns(&self, from: u32, to: u32) -> Option<i64> {
         let (gates, (context, _)) = (self.gates, self.current);
         let (from, to) = (context.event(from)?, context.event(to)?);
         gates.relaxed(|| gates.driver.elapsed_ns(from, to))

@@ -33,7 +33,7 @@ const SEED: u64 = 0x2545_f491_4f6c_dd1d;
 
 /// The launches of one context.
 #[derive(Debug)]
-pub struct Lane {
+pub(super) struct Lane {
     /// Credit of the context's threads, and the total of all launches that were charged, which excludes credit that is left.
     pub(super) credit: Credit,
     /// Device time charged for admitted launches whose call of the driver has not returned yet.
@@ -120,15 +120,9 @@ pub struct Lane {
     pub(super) ahead: Ahead,
 }
 
-impl Default for Lane {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl Lane {
     /// A lane with nothing submitted yet.
-    pub const fn new() -> Self {
+    pub(super) const fn new() -> Self {
         Self {
             credit: Credit::new(),
             coming_ns: AtomicU64::new(0),
@@ -174,7 +168,7 @@ impl Lane {
 
     /// Returns the total that was charged since the lane began, in nanoseconds, with admitted launches that the driver
     /// does not have yet.
-    pub fn submitted_ns(&self) -> u64 {
+    pub(super) fn submitted_ns(&self) -> u64 {
         self.credit.submitted_ns()
     }
 
@@ -189,9 +183,9 @@ impl Lane {
     }
 
     /// Takes the number of launches paid from a stripe's credit since it was taken last, here or by [`Lane::admit`].
-    /// Launches that found a count of 0 ([`Paid::First`](super::Paid::First)) are not in it: their callers count them at
+    /// Launches that found a count of 0 ([`Paid::First`](super::credit::Paid::First)) are not in it: their callers count them at
     /// once.
-    pub fn take_launches(&self, stripe: usize) -> u64 {
+    pub(super) fn take_launches(&self, stripe: usize) -> u64 {
         self.credit.take_launches(stripe)
     }
 
@@ -250,13 +244,13 @@ impl Lane {
     }
 
     /// Returns the time at which the work in flight will have ended, as is estimated.
-    pub fn busy_until_ns(&self) -> u64 {
+    pub(super) fn busy_until_ns(&self) -> u64 {
         self.busy_until_ns.load(Relaxed)
     }
 
     /// Breaks the span between two marks: something whose device time is not charged, such as a copy, a wait for an event
     /// or a host function, lies between the launches.
-    pub fn break_span(&self) {
+    pub(super) fn break_span(&self) {
         self.breaks.fetch_add(1, Relaxed);
     }
 

@@ -17,7 +17,6 @@ use super::driver::{Device, Driver, LaunchStream, Sleeper, Words};
 use super::here::{Here, WordsOf};
 use super::process::{Context, Current, Gates};
 use super::ticket::Ticket;
-use super::world::Access;
 
 /// A launch that the gate let go after a look at more than the credit in hand.
 #[derive(Debug)]
@@ -194,10 +193,7 @@ impl<D: Driver> Gates<D> {
 
     /// Ends a synchronisation: work submitted before it is known to have ended, if it waited for all of it.
     ///
-    /// Does the same as [`Lane::drained`], but makes a world only where the wait was long: it is most of the cost of a
-    /// synchronisation that waits for nothing.
-    ///
-    /// [`Lane::drained`]: super::lane::Lane::drained
+    /// Makes a `Here` only where the wait was long: it is most of the cost of a synchronisation that waits for nothing.
     #[inline(never)]
     pub fn end_wait(&self, waiting: &Waiting<'_, D>, waited: &Waited) {
         let Waiting { current, words, begun, .. } = waiting;

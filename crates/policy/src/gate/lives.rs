@@ -9,7 +9,7 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire};
 use crate::atomic::AtomicU64;
 
 /// A life that no lane has: a thread that carries it is given no claim.
-pub const NO_LIFE: u64 = u64::MAX;
+pub(super) const NO_LIFE: u64 = u64::MAX;
 
 /// The claim's word: flags and closers below the number of the life.
 #[derive(Debug)]

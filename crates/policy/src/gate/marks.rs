@@ -11,34 +11,34 @@ use crate::atomic::{AtomicU32, AtomicU64};
 pub(super) const MARKS: u32 = 32;
 
 /// Events of a lane: one for each place of the ring, behind them those that begin probes.
-pub const EVENTS: u32 = 2 * MARKS;
+pub(super) const EVENTS: u32 = 2 * MARKS;
 
 /// One mark.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub struct Mark {
+pub(super) struct Mark {
     /// Estimate of all work submitted before it, in nanoseconds, since the lane began.
-    pub submitted_ns: u64,
+    pub(super) submitted_ns: u64,
     /// Time just before its recording, by the host's clock.
-    pub at_ns: u64,
+    pub(super) at_ns: u64,
     /// True if it stands behind all of the context's work, not one stream's.
-    pub is_whole: bool,
+    pub(super) is_whole: bool,
     /// The turn it was recorded in.
-    pub epoch: u64,
+    pub(super) epoch: u64,
     /// True if an earlier mark was incomplete when it was recorded, and nothing came between.
-    pub linked: bool,
+    pub(super) linked: bool,
     /// Contexts that worked on the device when it was recorded, at least 1.
-    pub sharers: u32,
+    pub(super) sharers: u32,
     /// The probe that it ends; `None` for a mark without one.
-    pub probe: Option<Probe>,
+    pub(super) probe: Option<Probe>,
     /// Key and charge of the launch before it, where the mark is that launch's own; not beside a probe.
-    pub followed: Option<(u64, u64)>,
+    pub(super) followed: Option<(u64, u64)>,
     /// Its place in a window of several streams'.
-    pub edge: Edge,
+    pub(super) edge: Edge,
 }
 
 /// Place of a mark in a window in which several streams are measured together.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub enum Edge {
+pub(super) enum Edge {
     /// In no window.
     #[default]
     Outside,
@@ -54,22 +54,22 @@ pub enum Edge {
 
 /// The launch between a probe's two events.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Probe {
+pub(super) struct Probe {
     /// The launch's key.
-    pub key: u64,
+    pub(super) key: u64,
     /// Its charge.
-    pub charged_ns: u64,
+    pub(super) charged_ns: u64,
     /// Charges that it stands for: no less than its own.
-    pub stands_ns: u64,
+    pub(super) stands_ns: u64,
     /// Time at which the probe was begun, by the host's clock.
-    pub at_ns: u64,
+    pub(super) at_ns: u64,
     /// The event before it.
-    pub event: u32,
+    pub(super) event: u32,
     /// Host time between the two submissions, which a drained device spent waiting; 0 where the device had work
     /// meanwhile, so that nothing but the launch lies between the events.
-    pub gap_ns: u64,
+    pub(super) gap_ns: u64,
     /// True if the device had work when the event was recorded, so that it may not have waited for all of the gap.
-    pub is_behind: bool,
+    pub(super) is_behind: bool,
 }
 
 /// The first half of a probe. The event is the ticket's until it is a mark's, or given back.

@@ -1,9 +1,9 @@
 //! The share gate of one context: when a launch may go, and how much device time it has taken.
 //!
 //! A launch takes its expected cost ([`crate::cost`]) from a chunk of credit; nothing else happens while the chunk
-//! lasts ([`Lane::take`]). When it is spent, the slow path ([`Lane::admit`]) looks at the owner's gate, at the cap
+//! lasts (`Lane::take`). When it is spent, the slow path (`Lane::admit`) looks at the owner's gate, at the cap
 //! ([`crate::pace`]) and at the work in flight, waits where it must, takes the next chunk, and may ask for *marks*:
-//! timing events behind the launch, and for a *probe* one before it as well. Completed marks ([`Lane::settle`]) correct
+//! timing events behind the launch, and for a *probe* one before it as well. Completed marks (`Lane::settle`) correct
 //! the charges.
 //!
 //! Measurement. A mark is *linked* if an earlier one was still incomplete when it was recorded: the device was busy
@@ -67,24 +67,13 @@ mod times;
 mod turn;
 mod wait;
 mod window;
-mod world;
 
-pub use captures::{Captures, Undisturbed};
-pub use credit::{Paid, stripe_of};
-pub use drain::Begun;
-pub use driver::{Device, Driver, Home, LaunchStream, Sleeper, Words};
-pub use elsewhere::Elsewhere;
-pub use inside::{Inside, TURN_NS};
-pub use lane::Lane;
+pub use captures::Undisturbed;
+pub use credit::stripe_of;
+pub use driver::{Device, Driver, Home, LaunchStream, Sleeper, Terms, Words};
+pub use inside::Inside;
 pub use launch::{Admitted, Waited, Waiting};
-pub use lives::NO_LIFE;
-pub use marks::{EVENTS, Mark};
 pub use meet::{Board, Meeting};
 pub use process::{Gates, Retiring};
-pub use ticket::Ticket;
-pub use times::{
-    CHUNK_NS, DRAIN_PATIENCE_NS, HORIZON_NS, LONG_NS, QUANTUM_NS, SHARED_CHUNK_NS, UNKNOWN_NS,
-    WANT_EVERY_NS,
-};
+pub use times::{HORIZON_NS, QUANTUM_NS};
 pub use turn::{Had, Patience, Queued, Turned};
-pub use world::{Access, Behind, Marks, Published, Terms, Time, World};

@@ -15,8 +15,8 @@ use super::marks::EVENTS;
 use crate::atomic::{AtomicU32, AtomicU64};
 use crate::cost::Costs;
 
-/// Contexts with marks of their own.
-const CONTEXTS: usize = 32;
+/// Contexts with marks of their own. A model makes them anew for each schedule.
+const CONTEXTS: usize = if cfg!(shuttle) { 2 } else { 32 };
 
 /// A place that is being filled.
 const FILLING: u64 = 1;

@@ -13,12 +13,13 @@ use divvy_abi::config::GateLine;
 use super::beside::{LONGER, MOST_AT_ONCE};
 use super::completed::Completed;
 use super::credit::signed;
+use super::driver::{Driver, Words};
+use super::here::Here;
 use super::lane::Lane;
 use super::marks::Edge;
 use super::rivals::in_turns;
 use super::sample::correction_ns;
 use super::times::{QUIET_NS, SWITCH_NS};
-use super::world::World;
 use crate::cost::{Costs, Length, SLICED_FROM_NS};
 
 /// Length below which an estimate may grow at once; above it by half.
@@ -26,43 +27,53 @@ const MOST_GROWTH_FROM_NS: u64 = 4_000;
 
 impl Lane {
     /// Marks the end of a burst, so that its tail is measured while the gate is closed.
-    pub(super) fn close_burst<W: World>(&self, world: &W, costs: &Costs, line: &GateLine) {
+    pub(super) fn close_burst<D: Driver>(
+        &self,
+        here: &Here<'_, D>,
+        costs: &Costs,
+        line: &GateLine,
+    ) {
         let seen_ns = self.marked_ns.load(Relaxed).max(self.done_ns.load(Relaxed));
         if self.launched_ns() > seen_ns
-            && let Some(claim) = self.claim(world.life())
+            && let Some(claim) = self.claim(here.life())
         {
-            self.mark(world, &claim, None, None, line.epoch, line.active);
+            self.mark(here, &claim, None, None, line.epoch, line.active);
         }
-        self.settle(world, costs, line);
+        self.settle(here, costs, line);
     }
 
     /// Corrects the charges by completed marks; returns the correction, without the part for launches that a draw
     /// stands for.
     ///
     /// Cost: an event query, and for each mark that has completed an elapsed time.
-    pub fn settle<W: World>(&self, world: &W, costs: &Costs, line: &GateLine) -> i64 {
-        let Some(claim) = self.claim(world.life()) else {
-            self.note_refused(world.now_ns());
+    pub(super) fn settle<D: Driver>(
+        &self,
+        here: &Here<'_, D>,
+        costs: &Costs,
+        line: &GateLine,
+    ) -> i64 {
+        let Some(claim) = self.claim(here.life()) else {
+            self.note_refused(here.now_ns());
             return 0;
         };
         // Without a pending mark nothing is charged below.
         let (mut all_ns, mut own_ns, since_ns) = (0_i64, 0_i64, self.since_ns.load(Relaxed));
         while let Some((event, mark)) = self.ring.oldest() {
-            if claim.is_closing() || !world.is_done(event) {
+            if claim.is_closing() || !here.is_done(event) {
                 break;
             }
-            let Some(completed) = self.complete(world, event, mark) else { break };
+            let Some(completed) = self.complete(here, event, mark) else { break };
             // Once another turn has begun, another tenant's work may lie between the events.
-            let is_just_back = self.is_just_back(world, line, world.now_ns());
+            let is_just_back = self.is_just_back(here, line, here.now_ns());
             let ours = line.epoch == mark.epoch && (line.strangers != 0 || !is_just_back);
             let sharers = if ours { u64::from(line.active.max(mark.sharers).max(1)) } else { 0 };
-            let now_ns = world.now_ns();
-            let quiet_ns = match in_turns(world, line) {
+            let now_ns = here.now_ns();
+            let quiet_ns = match in_turns(here, line) {
                 true => now_ns,
                 false => now_ns.saturating_sub(QUIET_NS),
             };
             let quiet_ns = mark.probe.map_or(quiet_ns, |probe| quiet_ns.min(probe.at_ns));
-            let is_alone = sharers == 1 && self.is_quiet_since(world, line, quiet_ns);
+            let is_alone = sharers == 1 && self.is_quiet_since(here, line, quiet_ns);
             // Uneven launches were charged no estimate, so they are charged now, with others beside or not.
             let is_uneven = sharers != 1 && mark.is_uneven(costs, now_ns);
             // Uneven launches that end behind their turn have no valid estimate either: longer ones end there more
@@ -74,11 +85,11 @@ impl Lane {
             let is_behind = is_behind && mark.sharers <= 1 && mark.was_uneven(costs, now_ns);
             let put_right = if line.strangers != 0 || is_uneven || is_behind {
                 let others = line.strangers.max(sharers.saturating_sub(1)).max(1);
-                self.settle_beside(world, costs, &completed, (others, is_behind)).into()
+                self.settle_beside(here, costs, &completed, (others, is_behind)).into()
             } else if sharers == 1 && (mark.edge != Edge::Outside || !self.has_one_stream()) {
-                self.settle_among(world, costs, &completed, is_alone).into()
+                self.settle_among(here, costs, &completed, is_alone).into()
             } else {
-                self.settle_one(world, costs, &completed, (sharers, is_alone))
+                self.settle_one(here, costs, &completed, (sharers, is_alone))
             };
             if ours || is_uneven || is_behind {
                 all_ns = all_ns.saturating_add(put_right.all_ns);
@@ -88,7 +99,7 @@ impl Lane {
             self.ring.pop();
             self.untimed_ns.store(0, Relaxed);
             if let Some(probe) = mark.probe {
-                self.probes.give_back(world.life(), probe.event);
+                self.probes.give_back(here.life(), probe.event);
             }
             self.settled_ns.store(mark.submitted_ns, Relaxed);
             self.done_ns.fetch_max(mark.submitted_ns, Relaxed);
@@ -97,10 +108,10 @@ impl Lane {
             self.unknown.store(left, Relaxed);
         }
         if all_ns != 0 {
-            self.charge(world, line, since_ns, all_ns);
+            self.charge(here, line, since_ns, all_ns);
         }
         if self.ring.pending() == 0 {
-            self.since_ns.store(world.now_ns(), Relaxed);
+            self.since_ns.store(here.now_ns(), Relaxed);
         }
         own_ns
     }
@@ -113,18 +124,18 @@ impl Lane {
     /// Returns the correction that one completed mark makes. `sharers` is how many contexts' slices may lie between its
     /// events; 0 where that is not known, and nothing is learnt. `is_alone` is true where surely no work of others
     /// does.
-    fn settle_one<W: World>(
+    fn settle_one<D: Driver>(
         &self,
-        world: &W,
+        here: &Here<'_, D>,
         costs: &Costs,
         completed: &Completed,
         (sharers, is_alone): (u64, bool),
     ) -> PutRight {
         let (span_ns, mark) = (self.span_ns(completed), &completed.mark);
         let charged_ns = mark.submitted_ns.saturating_sub(self.settled_ns.load(Relaxed));
-        let now_ns = world.now_ns();
+        let now_ns = here.now_ns();
         let probed = mark.probe.and_then(|probe| {
-            let between_ns = completed.since_begun_ns(world)?;
+            let between_ns = completed.since_begun_ns(here)?;
             // A rough length stands until the first probe after it.
             let known_ns = costs.firm(probe.key);
             let expected = costs.expect(probe.key, now_ns);
@@ -148,7 +159,7 @@ impl Lane {
                 // The launch ended behind its turn, as one longer than a turn always does: it is no longer than the
                 // measured time, and no shorter than its part of it.
                 costs.learn_at_most(probe.key, took_ns);
-                world.note_length(took_ns / MOST_AT_ONCE);
+                here.words.note_length(took_ns / MOST_AT_ONCE);
             }
             if sharers == 1 || is_new {
                 // A slice of another context in between must not pass for the kernel's own time.
@@ -169,7 +180,7 @@ impl Lane {
                         costs.seen_alone(probe.key, took_ns, now_ns);
                     }
                 }
-                world.note_length(took_ns);
+                here.words.note_length(took_ns);
             }
             if sharers > 1 && known_ns.is_some() {
                 // The known length stands.
@@ -196,7 +207,7 @@ impl Lane {
                 };
                 if is_alone && own_ns > charged_ns.saturating_mul(LONGER) {
                     // The excess is one launch's, most likely.
-                    world.note_length(own_ns.saturating_sub(charged_ns));
+                    here.words.note_length(own_ns.saturating_sub(charged_ns));
                 }
                 if let Some((key, guess_ns)) = mark.followed.filter(|_| is_alone)
                     && guess_ns == charged_ns

@@ -1,14 +1,14 @@
 //! A launch that may go, as its lane knows it until the driver has answered to it.
 //!
-//! Promises: plain data, which a lane gives ([`Lane::admit`](super::Lane::admit)) and takes back
-//! ([`Lane::launched`](super::Lane::launched)) once. Does not decide that the launch goes: that has been done.
+//! Promises: plain data, which a lane gives ([`Lane::admit`](super::lane::Lane::admit)) and takes back
+//! ([`Lane::launched`](super::lane::Lane::launched)) once. Does not decide that the launch goes: that has been done.
 
 use super::marks::Probed;
 
 /// A launch that may go, with the steps due once the driver has it.
 #[derive(Debug)]
 #[must_use = "the launch must be reported by `Lane::launched`"]
-pub struct Ticket {
+pub(super) struct Ticket {
     pub(super) key: u64,
     pub(super) charged_ns: u64,
     pub(super) is_unknown: bool,

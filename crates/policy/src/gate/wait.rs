@@ -10,13 +10,14 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use divvy_abi::config::{GateLine, gate};
 
+use super::driver::{Driver, Words};
+use super::elsewhere::LATE_LOOK_NS;
+use super::here::Here;
 use super::lane::Lane;
-use super::linked::LATE_LOOK_NS;
 use super::oldest::YIELD_NS;
 use super::rivals::has_rivals;
 use super::times::{DRAIN_PATIENCE_NS, HORIZON_NS, WANT_EVERY_NS};
 use super::turn::{Had, Queued};
-use super::world::World;
 use crate::cost::{Costs, Length, Moments};
 
 /// Horizon below which the launch to come counts as in flight.
@@ -49,9 +50,9 @@ const UNKNOWN_AT_ONCE: u32 = 2;
 impl Lane {
     /// Waits for the cap, for a turn or the end of a pause, or for others that have the device where tenants share it
     /// among themselves; no longer than until the tenant's other devices are to be looked at.
-    pub(super) fn wait<W: World>(
+    pub(super) fn wait<D: Driver>(
         &self,
-        world: &W,
+        here: &Here<'_, D>,
         costs: &Costs,
         now_ns: u64,
         (what, elsewhere_ns): (Wait, u64),
@@ -62,25 +63,25 @@ impl Lane {
         let is_alone = line.gate == gate::FREE && matches!(what, Wait::Cap(_) | Wait::Pause);
         let surely_ns = self.busy_until_ns.load(Relaxed).saturating_sub(UNSURE_NS);
         if is_alone || self.pending(now_ns) != 0 || now_ns <= surely_ns {
-            self.close_burst(world, costs, line);
+            self.close_burst(here, costs, line);
         }
         // Exact from here on: time promised for the rest of a chunk is not submitted.
-        let is_late = self.narrow(world, now_ns);
+        let is_late = self.narrow(here, now_ns);
         let (until_ns, at_most_ns) = match what {
             // The owner wakes the waiters when it changes a limit.
             Wait::Cap(until_ns) => {
-                world.leave_device();
+                here.leave_device();
                 (until_ns, 5 * WANT_EVERY_NS)
             }
             Wait::Turn => {
-                world.note_want(now_ns);
+                here.words.note_want(now_ns);
                 (line.lease_ns, WANT_EVERY_NS)
             }
             Wait::Pause => (u64::MAX, WANT_EVERY_NS),
             Wait::Device(until_ns) => (until_ns, WANT_EVERY_NS),
             Wait::Inside(queued) => {
-                world.leave_device();
-                world.note_want(now_ns);
+                here.leave_device();
+                here.words.note_want(now_ns);
                 (queued.until_ns, WANT_EVERY_NS)
             }
         };
@@ -93,49 +94,52 @@ impl Lane {
         let look_ns =
             if is_late { look_ns.min(now_ns.saturating_add(LATE_LOOK_NS)) } else { look_ns };
         match what {
-            Wait::Inside(queued) => world.wait_for_turn(queued, look_ns),
+            Wait::Inside(queued) => here.words.wait_for_turn(queued.turn, look_ns),
             _ => {
-                world.keep_turn(look_ns, matches!(what, Wait::Cap(_)));
-                world.wait(line.gate, look_ns);
+                here.keep_turn(look_ns, matches!(what, Wait::Cap(_)));
+                here.wait(line.gate, look_ns);
             }
         }
-        self.doubt.look(world.now_ns(), self.submitted_ns(), 0);
+        self.doubt.look(here.now_ns(), self.submitted_ns(), 0);
         let is_cap = matches!(what, Wait::Cap(_));
         if !matches!(what, Wait::Inside(_)) {
-            self.turn_from_ns.store(world.now_ns(), Relaxed);
+            self.turn_from_ns.store(here.now_ns(), Relaxed);
         }
-        let line = if is_cap { &world.line() } else { line };
-        self.settle(world, costs, line);
-        let waited_ns = world.now_ns().saturating_sub(now_ns);
-        if is_cap { world.add_throttled(waited_ns) } else { world.add_waited(waited_ns) }
+        let line = if is_cap { &here.line() } else { line };
+        self.settle(here, costs, line);
+        let waited_ns = here.now_ns().saturating_sub(now_ns);
+        if is_cap { here.words.add_throttled(waited_ns) } else { here.words.add_waited(waited_ns) }
     }
 
     /// Lets another thread go first that has waited longer for the cap. Looks at no mark: the calling thread is awake
     /// for moments only, in which the other would find the claim taken.
-    pub(super) fn make_way<W: World>(&self, world: &W, now_ns: u64) {
+    pub(super) fn make_way<D: Driver>(&self, here: &Here<'_, D>, now_ns: u64) {
         let until_ns = now_ns.saturating_add(YIELD_NS);
-        world.keep_turn(until_ns, true);
-        world.sleep_until(until_ns);
-        let awake_ns = world.now_ns();
+        here.keep_turn(until_ns, true);
+        here.gates.driver.sleep_until(until_ns);
+        let awake_ns = here.now_ns();
         self.turn_from_ns.store(awake_ns, Relaxed);
-        world.add_throttled(awake_ns.saturating_sub(now_ns));
+        here.words.add_throttled(awake_ns.saturating_sub(now_ns));
     }
 
-    pub(super) fn set_busy_until<W: World>(&self, world: &W, until_ns: u64) {
+    /// Publishes the time at which the work in flight will have ended.
+    #[inline(never)]
+    pub(super) fn set_busy_until<D: Driver>(&self, here: &Here<'_, D>, until_ns: u64) {
         self.busy_until_ns.store(until_ns, Relaxed);
-        world.set_busy_until_ns(until_ns);
+        let (_, others_ns) = here.gates.siblings(here.current, 0);
+        here.words.busy_until_ns().store(until_ns.max(others_ns), Relaxed);
     }
 
     /// Takes all work that was submitted for ended.
-    pub(super) fn count_as_done<W: World>(&self, world: &W, now_ns: u64) {
+    pub(super) fn count_as_done<D: Driver>(&self, here: &Here<'_, D>, now_ns: u64) {
         self.done_ns.store(self.submitted_ns(), Relaxed);
-        self.set_busy_until(world, now_ns);
+        self.set_busy_until(here, now_ns);
     }
 
     /// Publishes how long the work in flight takes from now on, no more than was submitted; a moment longer where a
     /// mark shows that it takes longer than expected. True if another thread waits to hear that.
     #[inline(never)]
-    pub(super) fn narrow<W: World>(&self, world: &W, now_ns: u64) -> bool {
+    pub(super) fn narrow<D: Driver>(&self, here: &Here<'_, D>, now_ns: u64) -> bool {
         let mut is_late = false;
         let left_ns = self.in_flight_ns(now_ns, self.submitted_ns());
         let left_ns = match self.pending(now_ns) {
@@ -149,7 +153,7 @@ impl Lane {
                 // not say how much longer it takes; a thread that waits for its end looks at the expected time.
                 let is_expected = self.busy_until_ns.load(Relaxed) <= now_ns
                     || (1..OVERDUE_NS).contains(&uneven_ns);
-                let is_awaited = || world.has_turns() || has_rivals(&world.line());
+                let is_awaited = || here.has_turns() || has_rivals(&here.line());
                 if left_ns == 0 || (is_expected && is_awaited()) {
                     self.is_overdue.store(1, Relaxed);
                 }
@@ -157,26 +161,26 @@ impl Lane {
                 let until_ns = now_ns.saturating_add(left_ns);
                 // The other case of lateness: more was submitted after an incomplete mark than is left.
                 if is_overdue != 0 || self.busy_until_ns.load(Relaxed) < until_ns {
-                    is_late = world.note_late(now_ns);
+                    is_late = here.note_late(now_ns);
                 }
                 let overdue_ns = OVERDUE_NS * u64::from(is_overdue);
                 left_ns.max(overdue_ns).max(uneven_ns)
             }
         };
-        self.set_busy_until(world, now_ns.saturating_add(left_ns));
+        self.set_busy_until(here, now_ns.saturating_add(left_ns));
         is_late
     }
 
     /// Returns the times since which the process has had its turn in its tenant. While work in flight is charged at its
     /// end only, the used part of the turn is unknown, and the time that it still takes is published anew.
-    pub(super) fn had_turn<W: World>(&self, world: &W, now_ns: u64) -> Had {
+    pub(super) fn had_turn<D: Driver>(&self, here: &Here<'_, D>, now_ns: u64) -> Had {
         let [began_ns, since_ns] = [&self.turn_ns, &self.turn_from_ns].map(|at| at.load(Relaxed));
         if self.pending(now_ns) == 0 {
             self.uneven_until_ns.store(0, Relaxed);
         }
         if self.uneven_until_ns.load(Relaxed) != 0 {
             // The turn may be handed on: the next process waits for the time that is published now.
-            self.narrow(world, now_ns);
+            self.narrow(here, now_ns);
         }
         let is_unknown = self.unknown.load(Relaxed) != 0;
         let is_charged = !is_unknown && self.uneven_until_ns.load(Relaxed) == 0;
@@ -196,9 +200,9 @@ impl Lane {
     }
 
     /// Bounds the time in flight; true after a wait.
-    pub(super) fn wait_for_horizon<W: World>(
+    pub(super) fn wait_for_horizon<D: Driver>(
         &self,
-        world: &W,
+        here: &Here<'_, D>,
         now_ns: u64,
         submitted_ns: u64,
         horizon_ns: u64,
@@ -228,7 +232,7 @@ impl Lane {
                 self.unknown.store(0, Relaxed);
             }
             if ahead_ns > horizon_ns {
-                self.count_as_done(world, now_ns);
+                self.count_as_done(here, now_ns);
             }
             return false;
         }
@@ -243,16 +247,19 @@ impl Lane {
             // another tenant's slices lie between.
             let since_ns = self.ring.oldest().map_or(now_ns, |(_, mark)| mark.at_ns);
             let is_stuck = self.unknown.load(Relaxed) == 0
-                || !has_rivals(&world.line())
+                || !has_rivals(&here.line())
                 || now_ns.saturating_sub(since_ns) >= STUCK_NS;
-            world.count_drain_given_up(is_stuck);
+            here.words.count_drain_given_up();
+            if let Some(inside) = here.inside().filter(|_| is_stuck) {
+                inside.drain_given_up(here.now_ns());
+            }
             self.unknown.store(0, Relaxed);
-            self.count_as_done(world, now_ns);
+            self.count_as_done(here, now_ns);
             *drain = Drain::default();
             return false;
         }
         // Beside others the work takes longer than expected, and is in flight for as long.
-        let is_late = self.narrow(world, now_ns);
+        let is_late = self.narrow(here, now_ns);
         // The wait is for work ahead alone, even if the launch to come is long.
         let excess_ns = ahead_ns.saturating_add(next_ns).saturating_sub(horizon_ns).min(ahead_ns);
         // Work that has not drained for long is looked at more rarely.
@@ -268,12 +275,14 @@ impl Lane {
         if !matches!(next, Length::Even(_)) {
             // The end is unknown, but has not come yet.
             let busy_ns = self.busy_until_ns.load(Relaxed);
-            self.set_busy_until(world, busy_ns.max(until_ns.saturating_add(OVERDUE_NS)));
+            self.set_busy_until(here, busy_ns.max(until_ns.saturating_add(OVERDUE_NS)));
         }
         if spins {
-            world.spin_until(until_ns);
+            while here.now_ns() < until_ns {
+                here.gates.driver.spin();
+            }
         } else {
-            world.sleep_until(until_ns);
+            here.gates.driver.sleep_until(until_ns);
         }
         true
     }

@@ -1,18 +1,33 @@
 //! The host of a simulated process: its clock, and what is left to chance, from a seed.
 
-use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 const US: u64 = 1_000;
 
+/// A number that one thread changes.
+#[derive(Debug)]
+pub(crate) struct Word(AtomicU64);
+
+impl Word {
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+
+    pub(crate) fn set(&self, to: u64) {
+        self.0.store(to, Relaxed);
+    }
+}
+
 /// A host's clock and generator.
+#[derive(Debug)]
 pub(crate) struct Host {
-    pub(crate) now_ns: Cell<u64>,
-    random: Cell<u64>,
+    pub(crate) now_ns: Word,
+    random: Word,
 }
 
 impl Host {
     pub(crate) fn new(now_ns: u64, seed: u64) -> Self {
-        Self { now_ns: Cell::new(now_ns), random: Cell::new(seed) }
+        Self { now_ns: Word(AtomicU64::new(now_ns)), random: Word(AtomicU64::new(seed)) }
     }
 
     pub(crate) fn random(&self) -> u64 {

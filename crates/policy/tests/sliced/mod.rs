@@ -3,22 +3,21 @@
 #[path = "../turns_sim/card.rs"]
 #[allow(dead_code, reason = "nobody is killed here")]
 mod card;
+#[path = "../fake/mod.rs"]
+mod fake;
 #[path = "../host/mod.rs"]
 mod host;
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Condvar, Mutex};
 
 use card::Card;
 use divvy_abi::config::GateLine;
 use divvy_abi::meet::{self, BoardPlace, PLACES};
-use divvy_policy::cost::{self, Costs, WorkKind};
-use divvy_policy::gate::{
-    Access, Behind, Board, CHUNK_NS, EVENTS, Lane, Marks, Meeting, Paid, Published,
-    SHARED_CHUNK_NS, Terms, Time,
-};
-use divvy_policy::pace::Clock;
+use divvy_policy::cost::{self, WorkKind};
+use divvy_policy::gate::{Meeting, Terms};
+use fake::lines::{One, Owner, Table};
+use fake::{Gates, Machine, stream, synchronise};
 use host::Host;
 
 const US: u64 = 1_000;
@@ -45,58 +44,24 @@ pub(crate) struct Program {
     pub(crate) meets: bool,
 }
 
-#[derive(Default)]
-struct Words([AtomicU64; 4]);
-
-fn replace(word: &AtomicU64, old: u64, new: u64) -> Result<(), u64> {
-    word.compare_exchange(old, new, Relaxed, Relaxed).map(|_| ())
-}
-
-impl Clock for Words {
-    fn paid_at_ns(&self) -> u64 {
-        self.0[0].load(Relaxed)
-    }
-    fn replace_paid_at_ns(&self, old: u64, new: u64) -> Result<(), u64> {
-        replace(&self.0[0], old, new)
-    }
-    fn share_ppm(&self) -> u64 {
-        self.0[1].load(Relaxed)
-    }
-    fn replace_share_ppm(&self, old: u64, new: u64) -> Result<(), u64> {
-        replace(&self.0[1], old, new)
-    }
-    fn closed_until_ns(&self) -> u64 {
-        self.0[2].load(Relaxed)
-    }
-    fn set_closed_until_ns(&self, until_ns: u64) {
-        self.0[2].store(until_ns, Relaxed);
-    }
-    fn saves(&self) -> u64 {
-        self.0[3].load(Relaxed)
-    }
-    fn set_saves(&self, word: u64) {
-        self.0[3].store(word, Relaxed);
-    }
-}
-
+#[derive(Debug)]
 enum Item {
     Kernel(u64),
-    Event(u32),
+    Event(u64),
 }
 
 /// What is shared, at the time of the program whose clock is behind all others'.
+#[derive(Debug)]
 struct Shared {
     clocks: Vec<u64>,
     card: Card,
     queues: Vec<VecDeque<Item>>,
     /// When events completed; 0 while they have not.
-    events: Vec<[u64; EVENTS as usize]>,
+    events: Vec<Vec<u64>>,
     ended: Vec<u64>,
     submitted: Vec<u64>,
     /// Kernels run: end and length.
     work: Vec<Vec<(u64, u64)>>,
-    busy_until_ns: Vec<u64>,
-    board: meet::Board,
 }
 
 impl Shared {
@@ -111,7 +76,7 @@ impl Shared {
                         self.ended[context] += 1;
                     }
                     Item::Event(event) => {
-                        self.events[context][event as usize] = next_ns - EVENT_NS / 2;
+                        self.events[context][event as usize - 1] = next_ns - EVENT_NS / 2;
                     }
                 }
             }
@@ -123,24 +88,24 @@ impl Shared {
 }
 
 /// The machine.
+#[derive(Debug)]
 struct Node {
     shared: Mutex<Shared>,
     moved: Condvar,
-    words: [Words; 2],
-    /// The tenant of each program.
-    tenants: Vec<usize>,
+    board: Mutex<meet::Board>,
 }
 
 /// One process with one context.
-struct Process<'a> {
-    node: &'a Node,
+#[derive(Debug)]
+struct Process {
+    node: &'static Node,
     me: usize,
     program: Program,
     host: Host,
     meeting: Meeting,
 }
 
-impl Process<'_> {
+impl Process {
     fn with<R>(&self, act: impl FnOnce(&mut Shared, u64) -> R) -> R {
         let now_ns = self.host.now_ns.get();
         let mut shared = self.node.shared.lock().expect("no panic");
@@ -183,35 +148,18 @@ impl Process<'_> {
         }
     }
 
-    /// Other processes of the tenant are seen; other tenants' only on the board.
-    fn others_since(&self, since_ns: u64) -> usize {
-        self.with(|shared, _| {
-            let is_at_work = |at: usize| at != self.me && shared.busy_until_ns[at] > since_ns;
-            let of_tenant = self.node.tenants.iter().enumerate();
-            let of_tenant = of_tenant.filter(|(_, tenant)| **tenant == self.program.tenant);
-            of_tenant.filter(|(at, _)| is_at_work(*at)).count()
-        })
-    }
-
-    fn run(&self, end_ns: u64) {
-        let (lane, costs) = (Lane::new(), Costs::new());
+    fn run(&self, gates: &Gates<Tenant>, end_ns: u64) {
         let Program { mode, length_ns, .. } = self.program;
         let key = cost::key(WorkKind::Kernel, [0x5555_0000, 1056, 256]);
         while self.host.now_ns.get() < end_ns {
             let length_ns = length_ns * (950 + self.host.random() % 100) / 1000;
-            if lane.take(&costs, key, 0) != Paid::Not {
-                self.submit(length_ns);
-            } else {
-                let ticket = lane.admit(self, &costs, key);
-                self.submit(length_ns);
-                lane.launched(self, ticket, true);
+            let admitted = gates.ask(stream(0), key);
+            self.submit(length_ns);
+            if let Some(admitted) = admitted {
+                admitted.launched(true);
             }
             match mode {
-                Mode::Sync => {
-                    let begun = lane.begin_wait(self.host.now_ns.get());
-                    self.wait_for(0);
-                    lane.drained(self, &costs, begun);
-                }
+                Mode::Sync => synchronise(gates, || self.wait_for(0)),
                 Mode::Async => self.wait_for(10 * MS / length_ns + 1),
             }
         }
@@ -222,119 +170,95 @@ impl Process<'_> {
     }
 }
 
-struct At<'a>(&'a Process<'a>);
+/// A tenant's processes, by their slots from 1.
+#[derive(Debug)]
+struct Tenant(Vec<Process>);
 
-impl Board for At<'_> {
-    fn process(&self) -> u32 {
-        7
-    }
-    fn read(&self, into: &mut meet::Board) -> bool {
-        self.0.host.spend(US);
-        *into = self.0.with(|shared, _| shared.board);
-        true
-    }
-    fn write(&self, at: usize, place: &BoardPlace) -> bool {
-        self.0.host.spend(US);
-        self.0.with(|shared, _| shared.board[at] = *place);
-        true
+impl Tenant {
+    fn of(&self, slot: usize) -> &Process {
+        &self.0[slot - 1]
     }
 }
 
-impl Time for Process<'_> {
-    fn now_ns(&self) -> u64 {
-        self.host.spend(25);
-        self.with(|_, now_ns| now_ns)
+/// No owner makes turns.
+impl Owner for Tenant {
+    fn gate_line(&self, _: usize) -> GateLine {
+        GateLine { active: 1, ..GateLine::default() }
     }
-    fn sleep_until(&self, deadline_ns: u64) {
-        self.sleep(deadline_ns);
+    fn wait(&self, slot: usize, _: u32, deadline_ns: u64) {
+        self.of(slot).sleep(deadline_ns);
     }
-    fn spin_until(&self, deadline_ns: u64) {
-        self.host.go_to(deadline_ns);
-    }
-    fn spin(&self) {
-        self.host.spend(40);
-    }
-}
-
-impl Access for Process<'_> {
-    fn is_alone_since(&self, since_ns: u64) -> bool {
-        self.meeting.is_alone(self.host.now_ns.get()) && self.others_since(since_ns) == 0
-    }
-    fn terms(&self) -> Terms {
-        Terms { share_ppm: self.program.percent * 10_000, paused: false }
-    }
-    fn line(&self) -> GateLine {
-        let now_ns = self.host.now_ns.get();
-        let others = u32::try_from(self.others_since(now_ns)).expect("few");
-        let quantum_ns = if self.meeting.is_alone(now_ns) { 0 } else { 20 * MS };
-        let active = 1 + others.max(self.meeting.others());
-        GateLine { active, quantum_ns, ..GateLine::default() }
-    }
-    fn wait(&self, _: u32, deadline_ns: u64) {
-        self.sleep(deadline_ns);
-    }
-    fn ask_device(&self, now_ns: u64, next_ns: u64) -> u64 {
-        if !self.program.meets {
-            return 0;
+    fn wait_for_turn(&self, slot: usize, is_closed: &dyn Fn() -> bool, deadline_ns: u64) {
+        let process = self.of(slot);
+        while process.with(|_, now_ns| now_ns < deadline_ns) && is_closed() {
+            process.host.spend(20 * US);
         }
-        let busy_until_ns = self.with(|shared, _| shared.busy_until_ns[self.me]);
-        self.meeting.ask(now_ns, busy_until_ns, next_ns, || Some(At(self)))
-    }
-    fn chunk_ns(&self, now_ns: u64) -> u64 {
-        if self.meeting.is_alone(now_ns) { CHUNK_NS } else { SHARED_CHUNK_NS }
-    }
-    fn leave_device(&self) {
-        let busy_until_ns = self.with(|shared, _| shared.busy_until_ns[self.me]);
-        self.meeting.leave(busy_until_ns, || Some(At(self)));
+        process.host.spend(process.host.late_ns());
     }
 }
 
-impl Marks for Process<'_> {
-    fn life(&self) -> u64 {
-        0
+impl Machine for Tenant {
+    fn now_ns(&self, slot: usize) -> u64 {
+        self.of(slot).host.spend(25);
+        self.of(slot).with(|_, now_ns| now_ns)
     }
-    fn stripe(&self) -> usize {
-        0
+    fn sleep_until(&self, slot: usize, deadline_ns: u64) {
+        self.of(slot).sleep(deadline_ns);
     }
-    fn stream(&self) -> u64 {
+    fn spin(&self, slot: usize) {
+        self.of(slot).host.spend(US);
+    }
+    fn context(&self, _: usize) -> u64 {
         1
     }
-    fn record(&self, event: u32, _: bool) -> Option<Behind> {
-        self.host.spend(760);
-        self.with(|shared, _| {
-            shared.events[self.me][event as usize] = 0;
-            shared.queues[self.me].push_back(Item::Event(event));
-            shared.card.launch(self.me, EVENT_NS);
+    fn lives(&self, _: usize, _: u64) -> bool {
+        true
+    }
+    fn thread(&self, _: usize) -> usize {
+        0
+    }
+    fn create_event(&self, slot: usize) -> u64 {
+        let process = self.of(slot);
+        process.with(|shared, _| {
+            shared.events[process.me].push(0);
+            shared.events[process.me].len() as u64
+        })
+    }
+    fn record(&self, slot: usize, event: u64, _: Option<u64>) -> bool {
+        let process = self.of(slot);
+        process.host.spend(760);
+        process.with(|shared, _| {
+            shared.events[process.me][event as usize - 1] = 0;
+            shared.queues[process.me].push_back(Item::Event(event));
+            shared.card.launch(process.me, EVENT_NS);
         });
-        Some(Behind::Stream)
+        true
     }
-    fn is_done(&self, event: u32) -> bool {
-        self.host.spend(110);
-        self.with(|shared, _| shared.events[self.me][event as usize] != 0)
+    fn is_done(&self, slot: usize, event: u64) -> bool {
+        let process = self.of(slot);
+        process.host.spend(110);
+        process.with(|shared, _| shared.events[process.me][event as usize - 1] != 0)
     }
-    fn elapsed_ns(&self, from: u32, to: u32) -> Option<i64> {
-        self.host.spend(200);
-        let events = self.with(|shared, _| shared.events[self.me]);
-        Some(events[to as usize].cast_signed() - events[from as usize].cast_signed())
+    fn elapsed_ns(&self, slot: usize, from: u64, to: u64) -> i64 {
+        let process = self.of(slot);
+        process.host.spend(200);
+        process.with(|shared, _| {
+            let [from, to] = [from, to].map(|event| shared.events[process.me][event as usize - 1]);
+            to.cast_signed() - from.cast_signed()
+        })
     }
-}
-
-impl Published for Process<'_> {
-    type Clock = Words;
-    fn clock(&self) -> &Words {
-        &self.node.words[self.program.tenant]
+    fn terms(&self, slot: usize) -> Terms {
+        Terms { share_ppm: self.of(slot).program.percent * 10_000, paused: false }
     }
-    fn set_busy_until_ns(&self, until_ns: u64) {
-        self.with(|shared, _| shared.busy_until_ns[self.me] = until_ns);
+    fn meeting(&self, slot: usize) -> &Meeting {
+        &self.of(slot).meeting
     }
-    fn note_want(&self, _: u64) {}
-    fn note_launch(&self, _: u64) {}
-    fn add_used(&self, _: i64) {}
-    fn count_launches(&self, _: u64) {}
-    fn note_length(&self, _: u64) {}
-    fn add_throttled(&self, _: u64) {}
-    fn add_waited(&self, _: u64) {}
-    fn count_drain_given_up(&self, _is_stuck: bool) {}
+    fn board(&self, slot: usize) -> Option<&'static Mutex<meet::Board>> {
+        let process = self.of(slot);
+        // Two reads and a write.
+        process.host.spend(3 * US);
+        process.with(|_, _| process.program.meets.then_some(&process.node.board))
+    }
 }
 
 /// Runs programs side by side; the percent of the device's time that each got but in the first quarter.
@@ -342,46 +266,52 @@ pub(crate) fn run(programs: &[Program], wall_ns: u64) -> Vec<f64> {
     let count = programs.len();
     let mut card = Card::new(count);
     card.advance(0);
-    let node = Node {
+    let node: &Node = Box::leak(Box::new(Node {
         shared: Mutex::new(Shared {
             clocks: vec![START_NS; count],
             card,
             queues: (0..count).map(|_| VecDeque::new()).collect(),
-            events: vec![[0; EVENTS as usize]; count],
+            events: vec![Vec::new(); count],
             ended: vec![0; count],
             submitted: vec![0; count],
             work: vec![Vec::new(); count],
-            busy_until_ns: vec![0; count],
-            board: [BoardPlace::default(); PLACES],
         }),
         moved: Condvar::new(),
-        words: Default::default(),
-        tenants: programs.iter().map(|program| program.tenant).collect(),
+        board: Mutex::new([BoardPlace::default(); PLACES]),
+    }));
+    let process = |(me, program): (usize, &Program)| Process {
+        node,
+        me,
+        program: *program,
+        host: Host::new(START_NS + 300 * me as u64, 0x1234_5678_9abc_def1 + 977 * me as u64),
+        meeting: Meeting::new(),
     };
+    let tenants = programs.iter().map(|program| program.tenant).max().map_or(0, |most| most + 1);
+    let tenants = (0..tenants).map(|tenant| {
+        let of = programs.iter().enumerate().filter(|(_, program)| program.tenant == tenant);
+        let processes: Vec<_> = of.map(process).collect();
+        Table::new(processes.len(), Tenant(processes))
+    });
+    let tenants: Vec<_> = tenants.collect();
     let end_ns = START_NS + wall_ns;
     std::thread::scope(|scope| {
-        for (me, program) in programs.iter().enumerate() {
-            let node = &node;
-            scope.spawn(move || {
-                let seed = 0x1234_5678_9abc_def1 + 977 * me as u64;
-                Process {
-                    node,
-                    me,
-                    program: *program,
-                    host: Host::new(START_NS + 300 * me as u64, seed),
-                    meeting: Meeting::new(),
-                }
-                .run(end_ns);
-            });
+        for table in tenants {
+            for slot in 1..table.lines.len() {
+                scope.spawn(move || {
+                    let gates = Box::new(Gates::new(One(table, slot)));
+                    table.beside.of(slot).run(&gates, end_ns);
+                });
+            }
         }
     });
     let from_ns = START_NS + wall_ns / 4;
-    let shared = node.shared.into_inner().expect("no panic");
     let inside = |(end, length): &(u64, u64)| {
         if (from_ns..end_ns).contains(end) { *length } else { 0 }
     };
     let share = |work: &Vec<(u64, u64)>| {
         100.0 * work.iter().map(inside).sum::<u64>() as f64 / (end_ns - from_ns) as f64
     };
-    shared.work.iter().map(share).collect()
+    // The machine is never freed.
+    let work = std::mem::take(&mut node.shared.lock().expect("no panic").work);
+    work.iter().map(share).collect()
 }

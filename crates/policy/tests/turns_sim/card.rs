@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 const SWITCH_NS: u64 = 138_000;
 const SLICE_NS: u64 = 1_024_000;
 
+#[derive(Debug)]
 pub(crate) struct Card {
     queues: Vec<VecDeque<u64>>,
     current: usize,

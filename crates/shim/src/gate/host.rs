@@ -6,9 +6,7 @@
 
 use divvy_driver_api::types::{CUcontext, CUevent, CUstream, CUstreamCaptureMode};
 use divvy_page::{MeetFile, ShareWords};
-use divvy_policy::gate::{
-    self, Driver, Gates, Home, LaunchStream, Meeting, Terms, Time, stripe_of,
-};
+use divvy_policy::gate::{self, Driver, Gates, Home, LaunchStream, Meeting, Terms, stripe_of};
 
 use crate::sys::reference::Reference;
 use crate::sys::{clock, driver, thread, thread_pointer};
@@ -60,7 +58,10 @@ fn named(of: LaunchStream) -> CUstream {
     CUstream(handle(of.handle))
 }
 
-impl Time for Host {
+impl Driver for Host {
+    type Device = &'static Device;
+    type Home = Reference<Device>;
+
     fn now_ns(&self) -> u64 {
         clock::now_ns()
     }
@@ -70,12 +71,6 @@ impl Time for Host {
     fn spin(&self) {
         core::hint::spin_loop();
     }
-}
-
-impl Driver for Host {
-    type Device = &'static Device;
-    type Home = Reference<Device>;
-
     #[inline(always)]
     fn context(&self) -> u64 {
         driver::ctx_current().map_or(0, |context| context.0.addr() as u64)
