@@ -1,5 +1,8 @@
 //! Admission of a launch: paid from the credit in hand, or behind the waits before it, with the next chunk.
 //!
+//! The slow path has three steps. A *look* reads all that a decision goes by. A *decision* is that the launch goes, or it
+//! is a wait, behind which the next look comes. The launch that goes *pays*.
+//!
 //! Promises: a launch is charged before the driver has it, by its known cost, and counted; after each wait the limits,
 //! the gate and the work in flight are looked at anew. Does not wait itself (`wait`), nor measure launches that have
 //! gone (`measure`).
@@ -9,7 +12,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use divvy_abi::config::{GateLine, gate};
 
 use super::credit::{Paid, signed};
-use super::driver::{Driver, Words};
+use super::driver::{Driver, Terms, Words};
 use super::elsewhere::Elsewhere;
 use super::here::Here;
 use super::lane::Lane;
@@ -20,7 +23,7 @@ use super::times::{CHUNK_NS, LONG_NS, SHARED_CHUNK_NS, UNKNOWN_NS};
 use super::turn::{Patience, Turned};
 use super::wait::{Drain, OFTEN_NS, Wait, horizon_ns};
 use crate::cost::{Costs, Length, Moments};
-use crate::pace::CapState;
+use crate::pace::{Cap, CapState};
 
 /// Time without work after which a context counts as having been away.
 const AWAY_NS: u64 = 5_000_000;
@@ -30,6 +33,43 @@ const LATE_PART: u64 = 32;
 
 /// Time constant at which a long launch is forgotten, in launches on the slow path: one and a half half-lives.
 const LONG_LASTS: u64 = 64;
+
+/// Progress of one thread's launch through its waits.
+#[derive(Default)]
+struct Asking {
+    /// The owner's line as the last look has shown it.
+    line: GateLine,
+    drain: Drain,
+    patience: Patience,
+    place: Place,
+}
+
+/// State that one look has shown.
+struct Seen {
+    now_ns: u64,
+    terms: Terms,
+    /// Work submitted by then, by all threads.
+    submitted_ns: u64,
+    /// True if the launch would go beside the holder of the turn inside the tenant.
+    is_beside: bool,
+    cap: Option<Cap>,
+    /// Time until which the cap is closed, or a linked device's; 0 for open.
+    closed_until_ns: u64,
+    /// True if an owner makes turns, and whether it keeps the gate closed.
+    is_owned: bool,
+    is_closed: bool,
+    /// State of the tenant's other devices, where that matters.
+    elsewhere: Elsewhere,
+}
+
+/// A launch that goes.
+struct Goes {
+    next: Length,
+    /// Credit that may be taken at most, where that is more than the launch's charge.
+    room_ns: u64,
+    /// True if it goes through a closed gate, since another device may wait for it.
+    is_let_go: bool,
+}
 
 impl Lane {
     /// Pays for a launch from the chunk in hand, and counts it; [`Paid::Not`] when there is not enough, nothing or
@@ -51,99 +91,149 @@ impl Lane {
         if let Some(ticket) = self.take_watched(here, costs, key) {
             return ticket;
         }
-        let (mut drain, mut patience, mut place) =
-            (Drain::default(), Patience::default(), Place::default());
+        let mut asking = Asking::default();
         self.note_long(costs.get(key));
-        let (now_ns, line, next, room_ns, submitted_ns, is_let_go) = loop {
-            let now_ns = here.now_ns();
-            let terms = here.terms();
-            let mut line = here.line();
-            if has_rivals(&line) {
-                self.rivals_ns.store(now_ns, Relaxed);
+        loop {
+            let Some(seen) = self.look(here, costs, &mut asking) else { continue };
+            if let Some(goes) = self.decide(here, costs, key, &seen, &mut asking) {
+                return self.pay(here, costs, key, (&seen, &asking.line), goes);
             }
-            self.settle(here, costs, &line);
-            // One read: all threads' stripes are summed for it, and each thread misses its own once for that.
-            let submitted_ns = self.submitted_ns();
-            let turned = here.ask_turn(now_ns, self.had_turn(here, now_ns), &mut patience);
-            match turned {
-                Ok(Turned::GoesOn | Turned::Beside) => {}
-                Ok(Turned::Begun) => {
-                    // From here on the launch is of this turn.
-                    line = here.line();
-                    self.turn_ns.store(now_ns, Relaxed);
-                    self.turn_from_ns.store(now_ns, Relaxed);
-                }
-                Err(queued) => {
-                    self.wait(here, costs, now_ns, (Wait::Inside(queued), 0), &line);
-                    continue;
-                }
+        }
+    }
+
+    /// Looks at the limits, the gate, the cap and the work in flight as they are now; `None` after a wait for the turn
+    /// inside the tenant.
+    fn look<D: Driver>(
+        &self,
+        here: &Here<'_, D>,
+        costs: &Costs,
+        asking: &mut Asking,
+    ) -> Option<Seen> {
+        let now_ns = here.now_ns();
+        let terms = here.terms();
+        let line = &mut asking.line;
+        *line = here.line();
+        if has_rivals(line) {
+            self.rivals_ns.store(now_ns, Relaxed);
+        }
+        self.settle(here, costs, line);
+        // One read: all threads' stripes are summed for it, and each thread misses its own once for that.
+        let submitted_ns = self.submitted_ns();
+        let turned = here.ask_turn(now_ns, self.had_turn(here, now_ns), &mut asking.patience);
+        match turned {
+            Ok(Turned::GoesOn | Turned::Beside) => {}
+            Ok(Turned::Begun) => {
+                // From here on the launch is of this turn.
+                *line = here.line();
+                self.turn_ns.store(now_ns, Relaxed);
+                self.turn_from_ns.store(now_ns, Relaxed);
             }
-            // Cap before turn: a tenant that may not use a turn must not be given it.
-            let unsettled_since_ns = self.unsettled_since_ns(submitted_ns, now_ns);
-            let cap = self.cap(here, terms, &line, now_ns, unsettled_since_ns);
-            let closed_until_ns = match cap.map(|cap| cap.admit(&here.words, now_ns)) {
-                Some(CapState::Closed { until_ns }) => until_ns,
-                _ => 0,
-            };
-            // A gate past its lease is a leftover of an owner that is gone.
-            let is_owned = line.gate != gate::FREE && now_ns < line.lease_ns;
-            let closed = is_owned && line.gate == gate::CLOSED;
-            let is_alone = closed_until_ns == 0 && !closed && !here.is_linked(now_ns);
-            let seen = if is_alone { Elsewhere::default() } else { here.elsewhere(now_ns) };
-            // Caps of linked devices are closed as one.
-            let closed_until_ns = match cap {
-                Some(_) => closed_until_ns.max(seen.closed_until_ns),
-                None => 0,
-            };
-            let what = match () {
-                () if closed_until_ns > now_ns => {
-                    self.oldest.wait(&mut place, now_ns);
-                    Some(Wait::Cap(closed_until_ns))
-                }
-                () if terms.paused => Some(Wait::Pause),
-                () if closed => Some(Wait::Turn),
-                () => None,
-            };
-            let is_let_go = what.is_some()
-                && !terms.paused
-                && self.is_waited_for(here, (seen, cap, has_rivals(&line)), submitted_ns, now_ns);
-            if let Some(what) = what.filter(|_| !is_let_go) {
-                self.wait(here, costs, now_ns, (what, seen.look_ns), &line);
-                continue;
+            Err(queued) => {
+                self.wait(here, costs, now_ns, (Wait::Inside(queued), 0), line);
+                return None;
             }
-            if what.is_none() && cap.is_some() && !self.oldest.goes(&mut place, now_ns) {
-                self.make_way(here, now_ns);
-                continue;
-            }
-            // An owner that makes turns leaves no gate free.
-            if terms.share_ppm != 0 && !is_owned && !is_let_go {
-                let again_ns = here.ask_device(now_ns, costs.get(key).unwrap_or(0));
-                if again_ns != 0 {
-                    self.wait(here, costs, now_ns, (Wait::Device(again_ns), 0), &line);
-                    continue;
-                }
-            }
-            let horizon_ns = horizon_ns(&line, now_ns);
-            if line.active > 1 && line.strangers == 0 && !here.has_turns() {
-                // Others' work may have been in measurements from before turns began.
-                costs.doubt_uneven(key, now_ns);
-            }
-            if !self.has_one_stream() {
-                // Windows measure the launches of several streams, even or uneven.
-                costs.forget_uneven(key);
-            }
-            let next = costs.expect(key, now_ns);
-            if self.wait_for_horizon(here, now_ns, submitted_ns, horizon_ns, next, &mut drain) {
-                continue;
-            }
-            let is_beside = turned == Ok(Turned::Beside);
-            let chunk_ns = || if here.is_alone(now_ns) { CHUNK_NS } else { SHARED_CHUNK_NS };
-            let room_ns = if is_beside { 0 } else { horizon_ns.min(chunk_ns()) };
-            break (now_ns, line, next, room_ns, submitted_ns, is_let_go);
+        }
+        // Cap before turn: a tenant that may not use a turn must not be given it.
+        let unsettled_since_ns = self.unsettled_since_ns(submitted_ns, now_ns);
+        let cap = self.cap(here, terms, line, now_ns, unsettled_since_ns);
+        let closed_until_ns = match cap.map(|cap| cap.admit(&here.words, now_ns)) {
+            Some(CapState::Closed { until_ns }) => until_ns,
+            _ => 0,
         };
+        // A gate past its lease is a leftover of an owner that is gone.
+        let is_owned = line.gate != gate::FREE && now_ns < line.lease_ns;
+        let is_closed = is_owned && line.gate == gate::CLOSED;
+        let is_alone = closed_until_ns == 0 && !is_closed && !here.is_linked(now_ns);
+        let elsewhere = if is_alone { Elsewhere::default() } else { here.elsewhere(now_ns) };
+        // Caps of linked devices are closed as one.
+        let closed_until_ns = match cap {
+            Some(_) => closed_until_ns.max(elsewhere.closed_until_ns),
+            None => 0,
+        };
+        let is_beside = turned == Ok(Turned::Beside);
+        Some(Seen {
+            now_ns,
+            terms,
+            submitted_ns,
+            is_beside,
+            cap,
+            closed_until_ns,
+            is_owned,
+            is_closed,
+            elsewhere,
+        })
+    }
+
+    /// Decides on a launch by what one look has shown; `None` after a wait, behind which all is to be looked at anew.
+    fn decide<D: Driver>(
+        &self,
+        here: &Here<'_, D>,
+        costs: &Costs,
+        key: u64,
+        seen: &Seen,
+        asking: &mut Asking,
+    ) -> Option<Goes> {
+        let Seen { now_ns, terms, submitted_ns, cap, elsewhere, .. } = *seen;
+        let Asking { line, drain, place, .. } = asking;
+        let what = match () {
+            () if seen.closed_until_ns > now_ns => {
+                self.oldest.wait(place, now_ns);
+                Some(Wait::Cap(seen.closed_until_ns))
+            }
+            () if terms.paused => Some(Wait::Pause),
+            () if seen.is_closed => Some(Wait::Turn),
+            () => None,
+        };
+        let is_let_go = what.is_some()
+            && !terms.paused
+            && self.is_waited_for(here, (elsewhere, cap, has_rivals(line)), submitted_ns, now_ns);
+        if let Some(what) = what.filter(|_| !is_let_go) {
+            self.wait(here, costs, now_ns, (what, elsewhere.look_ns), line);
+            return None;
+        }
+        if what.is_none() && cap.is_some() && !self.oldest.goes(place, now_ns) {
+            self.make_way(here, now_ns);
+            return None;
+        }
+        // An owner that makes turns leaves no gate free.
+        if terms.share_ppm != 0 && !seen.is_owned && !is_let_go {
+            let again_ns = here.ask_device(now_ns, costs.get(key).unwrap_or(0));
+            if again_ns != 0 {
+                self.wait(here, costs, now_ns, (Wait::Device(again_ns), 0), line);
+                return None;
+            }
+        }
+        let horizon_ns = horizon_ns(line, now_ns);
+        if line.active > 1 && line.strangers == 0 && !here.has_turns() {
+            // Others' work may have been in measurements from before turns began.
+            costs.doubt_uneven(key, now_ns);
+        }
+        if !self.has_one_stream() {
+            // Windows measure the launches of several streams, even or uneven.
+            costs.forget_uneven(key);
+        }
+        let next = costs.expect(key, now_ns);
+        if self.wait_for_horizon(here, now_ns, submitted_ns, horizon_ns, next, drain) {
+            return None;
+        }
+        let chunk_ns = || if here.is_alone(now_ns) { CHUNK_NS } else { SHARED_CHUNK_NS };
+        let room_ns = if seen.is_beside { 0 } else { horizon_ns.min(chunk_ns()) };
+        Some(Goes { next, room_ns, is_let_go })
+    }
+
+    /// Pays for a launch that goes, with a chunk of credit for those that follow, and begins to measure it where that is
+    /// due.
+    fn pay<D: Driver>(
+        &self,
+        here: &Here<'_, D>,
+        costs: &Costs,
+        key: u64,
+        (seen, line): (&Seen, &GateLine),
+        Goes { next, room_ns, is_let_go }: Goes,
+    ) -> Ticket {
+        let Seen { now_ns, submitted_ns, .. } = *seen;
         costs.hunted();
-        self.look(here, &line, now_ns);
-        let is_high = self.doubt.is_high();
+        self.look_back(here, line, now_ns);
         self.drawn_key.store(key, Relaxed);
         let is_unknown = next == Length::Unknown;
         let (charged_ns, longer_ns) = self.charged_at_first(next, now_ns);
@@ -164,17 +254,10 @@ impl Lane {
         // Beside strangers a known length stands, and an event behind a kernel may be a slice later.
         let long_ns = if line.strangers == 0 { LONG_NS } else { u64::MAX };
         let is_mixed = self.is_mixed(here.gates.stream_word(here.stream), now_ns);
-        let due_ns = if is_mixed {
-            if is_high {
-                self.window.hurry(submitted_ns);
-            }
-            self.open_window(here, &line, charged_ns);
-            self.window.due_in_ns(submitted_ns)
-        } else {
-            if known_ns.is_none_or(|ns| ns >= long_ns) {
-                self.sample.set_apart(charged_ns);
-            }
-            if is_high { 0 } else { self.sample.due_in_ns(submitted_ns) }
+        let is_long = known_ns.is_none_or(|ns| ns >= long_ns);
+        let due_ns = match is_mixed {
+            true => self.window_due_in_ns(here, line, submitted_ns, charged_ns),
+            false => self.draw_due_in_ns(submitted_ns, is_long.then_some(charged_ns)),
         };
         // Launches that are let go are asked for one by one.
         let room_ns = if is_let_go { 0 } else { room_ns.min(due_ns) };
@@ -182,7 +265,7 @@ impl Lane {
             true => self.let_go(here, charged_ns.max(longer_ns), now_ns),
             false => self.ahead.is_over(),
         }
-        self.draw(here, &line, now_ns, charged_ns, longer_ns, room_ns);
+        self.draw(here, line, now_ns, charged_ns, longer_ns, room_ns);
         self.coming_ns.fetch_add(charged_ns, Relaxed);
         if is_unknown {
             self.unknown.fetch_add(1, Relaxed);
@@ -207,6 +290,31 @@ impl Lane {
             ticket.probed = self.probe(here, submitted_ns, (known_ns, long_ns), all_marked);
         }
         ticket
+    }
+
+    /// Returns how much may be charged before the next window is due, of launches of several streams, and opens one that
+    /// is due now.
+    fn window_due_in_ns<D: Driver>(
+        &self,
+        here: &Here<'_, D>,
+        line: &GateLine,
+        submitted_ns: u64,
+        charged_ns: u64,
+    ) -> u64 {
+        if self.doubt.is_high() {
+            self.window.hurry(submitted_ns);
+        }
+        self.open_window(here, line, charged_ns);
+        self.window.due_in_ns(submitted_ns)
+    }
+
+    /// Returns how much may be charged before the next launch is drawn. A launch that is measured in any case, where it
+    /// was charged `apart_ns`, is not among those drawn from.
+    fn draw_due_in_ns(&self, submitted_ns: u64, apart_ns: Option<u64>) -> u64 {
+        if let Some(charged_ns) = apart_ns {
+            self.sample.set_apart(charged_ns);
+        }
+        if self.doubt.is_high() { 0 } else { self.sample.due_in_ns(submitted_ns) }
     }
 
     /// Lets a launch of a window go that the credit in hand pays for, as it would go otherwise, and has it measured.

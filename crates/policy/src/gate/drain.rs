@@ -150,7 +150,7 @@ impl Lane {
     /// Looks as a wait begins.
     #[inline(never)]
     pub(super) fn look_at_begin<D: Driver>(&self, here: &Here<'_, D>, begun: &Begun) {
-        self.look(here, &here.line(), begun.at_ns);
+        self.look_back(here, &here.line(), begun.at_ns);
     }
 
     /// Notes the end of a wait, which is not to be doubted.
@@ -162,7 +162,7 @@ impl Lane {
     /// Looks at the time since the last look, as a wait begins or a launch asks: all of it beyond the charges may be
     /// work that nothing has shown.
     #[inline(never)]
-    pub(super) fn look<D: Driver>(&self, here: &Here<'_, D>, line: &GateLine, now_ns: u64) {
+    pub(super) fn look_back<D: Driver>(&self, here: &Here<'_, D>, line: &GateLine, now_ns: u64) {
         let submitted_ns = self.submitted_ns();
         let unseen_ns = self.doubt.unseen_ns(now_ns, submitted_ns);
         // The end of another thread's wait will show what ran meanwhile.

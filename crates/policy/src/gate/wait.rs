@@ -243,18 +243,7 @@ impl Lane {
             *drain = Drain { since_ns: now_ns, deadline_ns, done_ns };
         }
         if now_ns >= drain.deadline_ns {
-            // Either kernels in flight wait for this very launch, and it must go; or their length was unknown, and
-            // another tenant's slices lie between.
-            let since_ns = self.ring.oldest().map_or(now_ns, |(_, mark)| mark.at_ns);
-            let is_stuck = self.unknown.load(Relaxed) == 0
-                || !has_rivals(&here.line())
-                || now_ns.saturating_sub(since_ns) >= STUCK_NS;
-            here.words.count_drain_given_up();
-            if let Some(inside) = here.inside().filter(|_| is_stuck) {
-                inside.drain_given_up(here.now_ns());
-            }
-            self.unknown.store(0, Relaxed);
-            self.count_as_done(here, now_ns);
+            self.give_up_drain(here, now_ns);
             *drain = Drain::default();
             return false;
         }
@@ -262,29 +251,56 @@ impl Lane {
         let is_late = self.narrow(here, now_ns);
         // The wait is for work ahead alone, even if the launch to come is long.
         let excess_ns = ahead_ns.saturating_add(next_ns).saturating_sub(horizon_ns).min(ahead_ns);
-        // Work that has not drained for long is looked at more rarely.
         let waited_ns = now_ns.saturating_sub(drain.since_ns);
+        // The end of all but even work is unknown.
+        let is_even = matches!(next, Length::Even(_));
+        let is_short = horizon_ns < SHORT_HORIZON_NS;
+        self.wait_for_work(here, now_ns, (excess_ns, waited_ns), (is_late, is_even, is_short));
+        true
+    }
+
+    /// Waits for `excess_ns` of work to end, for which a thread has waited for `waited_ns` already, or for a part of that.
+    fn wait_for_work<D: Driver>(
+        &self,
+        here: &Here<'_, D>,
+        now_ns: u64,
+        (excess_ns, waited_ns): (u64, u64),
+        (is_late, is_even, is_short): (bool, bool, bool),
+    ) {
+        // Work that has not drained for long is looked at more rarely.
         let most_ns = if is_late { LATE_LOOK_NS } else { 1_000_000 };
         let look_ns = excess_ns.max(waited_ns / 8).clamp(5_000, most_ns);
         // A short horizon leaves so little in flight that the device would be idle before a sleeper is awake.
-        let is_short = horizon_ns < SHORT_HORIZON_NS;
         let spins = is_short && excess_ns < WAKE_NS;
         let look_ns =
             if is_short && !spins { look_ns.saturating_sub(WAKE_NS / 2) } else { look_ns };
         let until_ns = now_ns.saturating_add(look_ns);
-        if !matches!(next, Length::Even(_)) {
-            // The end is unknown, but has not come yet.
+        if !is_even {
+            // The end has not come yet.
             let busy_ns = self.busy_until_ns.load(Relaxed);
             self.set_busy_until(here, busy_ns.max(until_ns.saturating_add(OVERDUE_NS)));
         }
-        if spins {
-            while here.now_ns() < until_ns {
-                here.gates.driver.spin();
-            }
-        } else {
-            here.gates.driver.sleep_until(until_ns);
+        if !spins {
+            return here.gates.driver.sleep_until(until_ns);
         }
-        true
+        while here.now_ns() < until_ns {
+            here.gates.driver.spin();
+        }
+    }
+
+    /// Takes work for ended that has not drained in time. Either kernels in flight wait for the very launch that waits for
+    /// them, and it must go; or their length was unknown, and another tenant's slices lie between.
+    fn give_up_drain<D: Driver>(&self, here: &Here<'_, D>, now_ns: u64) {
+        let since_ns = self.ring.oldest().map_or(now_ns, |(_, mark)| mark.at_ns);
+        let is_stuck = self.unknown.load(Relaxed) == 0
+            || !has_rivals(&here.line())
+            || now_ns.saturating_sub(since_ns) >= STUCK_NS;
+        here.words.count_drain_given_up();
+        if let Some(inside) = here.inside().filter(|_| is_stuck) {
+            inside.drain_given_up(here.now_ns());
+        }
+        self.unknown.store(0, Relaxed);
+        self.count_as_done(here, now_ns);
     }
 }
 
