@@ -182,12 +182,6 @@ impl Lane {
         is_unknown || is_drained || unmarked_ns >= most_ns
     }
 
-    /// True if the last launch is to be measured, and no mark is behind it yet.
-    #[inline(always)]
-    pub(super) fn has_begun(&self) -> bool {
-        self.begun.event().is_some()
-    }
-
     /// Ends a begun measurement, however short, or forgets it, as something that is no work of the device's is to come.
     #[cold]
     #[inline(never)]

@@ -35,9 +35,9 @@ const MOST_NS: u64 = 200_000_000;
 /// Progress of a lane's work at the beginning of a synchronisation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Begun {
-    submitted_ns: u64,
+    pub(super) submitted_ns: u64,
     done_ns: u64,
-    at_ns: u64,
+    pub(super) at_ns: u64,
     /// Breaks of spans until the synchronisation began.
     breaks: u32,
 }
@@ -139,18 +139,6 @@ impl Lane {
             costs.hunt(HUNT);
         }
         self.window.put_right(submitted_ns);
-    }
-
-    /// True if so much time since the last look is not charged that a wait is worth one as it begins.
-    #[inline(always)]
-    pub(super) fn is_unseen(&self, begun: &Begun) -> bool {
-        self.doubt.unseen_ns(begun.at_ns, begun.submitted_ns) != 0
-    }
-
-    /// Looks as a wait begins.
-    #[inline(never)]
-    pub(super) fn look_at_begin<D: Driver>(&self, here: &Here<'_, D>, begun: &Begun) {
-        self.look_back(here, &here.line(), begun.at_ns);
     }
 
     /// Notes the end of a wait, which is not to be doubted.

@@ -182,13 +182,6 @@ impl Lane {
         self.submitted_ns().saturating_sub(coming_ns)
     }
 
-    /// Takes the number of launches paid from a stripe's credit since it was taken last, here or by [`Lane::admit`].
-    /// Launches that found a count of 0 ([`Paid::First`](super::credit::Paid::First)) are not in it: their callers count them at
-    /// once.
-    pub(super) fn take_launches(&self, stripe: usize) -> u64 {
-        self.credit.take_launches(stripe)
-    }
-
     /// Returns the time since which there is work whose charge may still be corrected, where the total is
     /// `submitted_ns`; `u64::MAX` if there is none, and while the lane is blind.
     pub(super) fn unsettled_since_ns(&self, submitted_ns: u64, now_ns: u64) -> u64 {
@@ -241,11 +234,6 @@ impl Lane {
         }
         self.unknown.store(0, Relaxed);
         self.busy_until_ns.store(0, Relaxed);
-    }
-
-    /// Returns the time at which the work in flight will have ended, as is estimated.
-    pub(super) fn busy_until_ns(&self) -> u64 {
-        self.busy_until_ns.load(Relaxed)
     }
 
     /// Breaks the span between two marks: something whose device time is not charged, such as a copy, a wait for an event

@@ -123,7 +123,7 @@ impl<D: Driver> Gates<D> {
     fn end_span(&self) -> Option<Current<'_, D>> {
         let current = self.current()?;
         let (context, device) = current;
-        if context.lane.has_begun()
+        if context.lane.begun.event().is_some()
             && let Some(words) = device.words()
         {
             context.lane.end_begun(&Here::behind_all(self, current, words));
@@ -144,7 +144,7 @@ impl<D: Driver> Gates<D> {
     /// Hands on the count of launches that the calling thread has paid from its credit.
     #[inline(always)]
     fn count_launches(&self, context: &Context<D::Home>, words: &WordsOf<D>) {
-        let launches = context.lane.take_launches(self.driver.stripe());
+        let launches = context.lane.credit.take_launches(self.driver.stripe());
         if launches != 0 {
             words.count_launches(launches);
         }
@@ -162,8 +162,8 @@ impl<D: Driver> Gates<D> {
             self.mark_end(current, words, waited);
         }
         let begun = context.lane.begin_wait(self.driver.now_ns());
-        if context.lane.is_unseen(&begun) {
-            self.look(current, words, &begun);
+        if context.lane.doubt.unseen_ns(begun.at_ns, begun.submitted_ns) != 0 {
+            self.look_back(current, words, &begun);
         }
         Some(Waiting { current, words, begun, _sleeper: words.sleeper() })
     }
@@ -171,9 +171,9 @@ impl<D: Driver> Gates<D> {
     /// Looks at the time since the last look, of which much is not charged.
     #[cold]
     #[inline(never)]
-    fn look(&self, current: Current<'_, D>, words: WordsOf<D>, begun: &Begun) {
+    fn look_back(&self, current: Current<'_, D>, words: WordsOf<D>, begun: &Begun) {
         let here = Here::new(self, current, words, LaunchStream::NULL);
-        current.0.lane.look_at_begin(&here, begun);
+        current.0.lane.look_back(&here, &here.line(), begun.at_ns);
     }
 
     /// Marks the end of the work that a synchronisation waits for.

@@ -190,7 +190,7 @@ impl<D: Driver> Gates<D> {
     pub(super) fn siblings(&self, (context, device): Current<'_, D>, now_ns: u64) -> (u32, u64) {
         let (mut count, mut until_ns) = (0_u32, 0);
         for place in self.met() {
-            let ends_ns = place.lane.busy_until_ns();
+            let ends_ns = place.lane.busy_until_ns.load(Relaxed);
             if ends_ns > now_ns
                 && place.handle() > GONE
                 && place.known.device.get().is_some_and(|other| other.is(device))
