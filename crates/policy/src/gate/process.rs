@@ -209,14 +209,14 @@ impl<D: Driver> Gates<D> {
     /// Cost: a look at each context that has marks; where a thread is at an event, until it has returned.
     #[inline(never)]
     pub fn retire(&self, retired: &dyn Fn(u64) -> bool) -> Retiring<'_, D> {
-        let mut lives = [NO_LIFE; CONTEXTS];
+        let mut lives = [(GONE, NO_LIFE); CONTEXTS];
         let give_up_ns = self.driver.now_ns().saturating_add(RETIRE_PATIENCE_NS);
-        for (place, life) in self.met().zip(&mut lives) {
+        for (place, closed) in self.met().zip(&mut lives) {
             let handle = place.known.handle.load(SeqCst);
             if handle <= GONE || !retired(handle) {
                 continue;
             }
-            *life = place.lane.close();
+            *closed = (handle, place.lane.close());
             while place.lane.is_claimed() && self.driver.now_ns() < give_up_ns {
                 let look_ns = self.driver.now_ns().saturating_add(RETIRE_LOOK_NS);
                 self.driver.sleep_until(look_ns);
@@ -295,21 +295,24 @@ const OWN_STREAM: u64 = 1 << 63;
 #[must_use = "the contexts' marks go on when this is dropped"]
 pub struct Retiring<'a, D: Driver> {
     gates: &'a Gates<D>,
-    /// The life in which each place was closed.
-    lives: [u64; CONTEXTS],
+    /// The context's handle and the life in which each place was closed.
+    lives: [(u64, u64); CONTEXTS],
 }
 
 impl<'a, D: Driver> Retiring<'a, D> {
-    fn closed(&self) -> impl Iterator<Item = (&'a Context<D::Home>, u64)> {
-        self.gates.places.iter().zip(self.lives).filter(|(_, life)| *life != NO_LIFE)
+    fn closed(&self) -> impl Iterator<Item = (&'a Context<D::Home>, (u64, u64))> {
+        self.gates.places.iter().zip(self.lives).filter(|(_, (_, life))| *life != NO_LIFE)
     }
 
     /// Notes that the contexts are gone, and with them their events.
     #[inline(never)]
     pub fn gone(self) {
-        for (place, life) in self.closed() {
-            // The handle goes first, so that no thread finds the next life under the handle of this one.
-            place.known.handle.store(GONE, SeqCst);
+        for (place, (handle, life)) in self.closed() {
+            // The handle goes first, so that no thread finds the next life under the handle of this one. Where another
+            // thread has ended this life too, the place may be another context's by now.
+            if place.lane.life() == life {
+                let _ = place.known.handle.compare_exchange(handle, GONE, SeqCst, Relaxed);
+            }
             place.lane.end_life(life);
         }
     }
@@ -319,6 +322,6 @@ impl<D: Driver> Drop for Retiring<'_, D> {
     #[inline(never)]
     fn drop(&mut self) {
         // A life that has ended has nothing to open.
-        self.closed().for_each(|(place, life)| place.lane.reopen(life));
+        self.closed().for_each(|(place, (_, life))| place.lane.reopen(life));
     }
 }
