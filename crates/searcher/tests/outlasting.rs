@@ -64,7 +64,7 @@ fn whoever_is_beside_them_has_its_weight() {
             ];
             let had = table::shares(tenants, true, RUN_NS);
             let of_both = 100.0 * had[1] / (had[0] + had[1]);
-            let within = oracle::share_of_units(in_flight_ns(program), RUN_NS);
+            let within = oracle::outlasting(40, in_flight_ns(program), RUN_NS);
             rows.row(&format!("beside {}: {beside}", program.0), 40, within, of_both);
         }
     }
@@ -80,10 +80,11 @@ fn their_cap_holds_beside_others_and_alone() {
         for cap in [10_u32, 30, 50] {
             let capped = || TenantPlan { share_ppm: u64::from(cap) * 10_000, ..plan(program) };
             let within = oracle::share_of_units(in_flight_ns(program), RUN_NS);
+            let sliced = oracle::outlasting(cap, in_flight_ns(program), RUN_NS);
             for (beside, other) in others() {
                 let had = table::shares(vec![capped(), TenantPlan::of(other)], true, RUN_NS);
                 let row = format!("{} under {cap} beside {beside}", program.0);
-                rows.row(&row, cap, within, had[0]);
+                rows.row(&row, cap, sliced, had[0]);
             }
             for has_daemon in [false, true] {
                 let had = table::shares(vec![capped()], has_daemon, RUN_NS);

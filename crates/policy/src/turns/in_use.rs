@@ -1,10 +1,16 @@
-//! How much of the time that a tenant holds it uses, where it has a cap and no weight.
+//! How much a tenant uses of the time that it holds: where it has a cap and no weight, and beside work that outlasts
+//! another's turn.
 //!
 //! A cap is of device time used, a turn is of time held: caps that sum to a whole device would each be missed
 //! by what their own programs leave idle between kernels. So such a tenant pays for what it uses of what it holds.
 //!
-//! Promises: a tenant says itself what it uses, and gains by it an eighth of its weight at most. One with a weight
-//! of its own, or without a cap, pays for what it holds.
+//! Beside a kernel that outlasts its turn a tenant has the slices that the driver leaves it. One that always has work
+//! queued uses half of the time; one that waits for each of its kernels far less. It pays for what it uses, and the other
+//! for the rest.
+//!
+//! Promises: a tenant says itself what it uses, and gains by it an eighth of its weight at most; beside work that
+//! outlasts another's turn it pays an eighth of its part at least. One with a weight of its own, or without a cap,
+//! pays for what it holds alone.
 
 use super::mean::mean;
 use super::tuning;
@@ -54,6 +60,54 @@ impl InUse {
     /// The payment for so much time held.
     pub(super) fn of(&self, held_ns: u64) -> u64 {
         scaled(held_ns, self.paid_ppm(), ALL_PPM)
+    }
+}
+
+/// The part that a tenant uses of what it would pay beside work that outlasts another's turn, which the driver slices
+/// with its own. One that waits for each kernel of 20 us finds the other's slice of 2 ms before each, and uses a
+/// fiftieth of an even part.
+#[derive(Clone, Debug)]
+pub(super) struct Sliced {
+    /// Its part, and what it used of that, since the window began.
+    part_ns: u64,
+    used_ns: i64,
+    /// What it used of its parts, in millionths: moving mean over windows.
+    used_ppm: u64,
+    /// It was beside such work at the last charge.
+    is_beside: bool,
+}
+
+impl Default for Sliced {
+    fn default() -> Self {
+        Self { part_ns: 0, used_ns: 0, used_ppm: ALL_PPM, is_beside: false }
+    }
+}
+
+impl Sliced {
+    /// It has used so much since the last charge; less than nothing where an earlier charge was too much.
+    pub(super) fn used(&mut self, more_ns: i64) {
+        if self.is_beside {
+            self.used_ns = self.used_ns.saturating_add(more_ns);
+        }
+        if self.part_ns >= tuning::IN_USE_WINDOW_NS {
+            let used_ns = u64::try_from(self.used_ns).unwrap_or(0);
+            // Switches between the slices are neither's.
+            let most_ns = scaled(self.part_ns, tuning::SLICED_PERCENT, 100);
+            let used_ppm = scaled(used_ns, ALL_PPM, most_ns);
+            self.used_ppm = mean(self.used_ppm, used_ppm.clamp(tuning::LEAST_SLICED_PPM, ALL_PPM));
+            (self.part_ns, self.used_ns) = (0, 0);
+        }
+    }
+
+    /// The payment for its part of some time; the other pays for the rest.
+    pub(super) fn of(&self, part_ns: u64) -> u64 {
+        scaled(part_ns, self.used_ppm, ALL_PPM)
+    }
+
+    /// It was charged for its part of the time since the last charge; `None` where no such work was beside it.
+    pub(super) fn charged(&mut self, part_ns: Option<u64>) {
+        self.is_beside = part_ns.is_some();
+        self.part_ns = self.part_ns.saturating_add(part_ns.unwrap_or(0));
     }
 }
 

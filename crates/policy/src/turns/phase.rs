@@ -81,7 +81,9 @@ impl Domain<'_> {
         for tenant in self.members_mut() {
             let over = now_ns.saturating_sub(tenant.seat.closed_ns) > tuning::LINGER_NS;
             let at_work = tenant.busy(now_ns) || tenant.may_be_launching(now_ns);
-            if over || !at_work || tenant.has_ended_step() {
+            // Behind a lease that has ended it launches as it likes.
+            let is_new = tenant.has_launched_closed();
+            if over || !at_work || is_new || tenant.has_ended_step() {
                 tenant.seat.settle();
             }
         }
@@ -370,9 +372,10 @@ impl Domain<'_> {
     }
 
     /// True if a lull may begin: no tenant was active recently, or one was and no member of the domain has a lower
-    /// priority, which an open gate would let run beside it.
+    /// priority, which an open gate would let run beside it. Work behind a closed gate keeps its tenant active: in a lull
+    /// it would be service, which takes others along, and no debt.
     fn may_lull(&self) -> bool {
-        let mut active = self.members().filter(|t| !self.is_calm(t));
+        let mut active = self.members().filter(|t| !self.is_calm(t) || t.seat.lingers());
         let Some(only) = active.next() else { return true };
         active.next().is_none() && !self.members().any(|t| t.seen.priority < only.seen.priority)
     }

@@ -132,7 +132,9 @@ impl Domain<'_> {
         let left_ns = end_ns.saturating_sub(half_ns).saturating_sub(from_ns);
         let look_ns = match left_ns.checked_div(2 * half_ns) {
             None => end_ns,
-            Some(_) if left_ns == 0 => self.now_ns.saturating_add(tuning::GAPPY_POLL_NS),
+            Some(_) if left_ns == 0 => {
+                self.now_ns.saturating_add(tuning::GAPPY_POLL_NS.max(half_ns / tuning::STEP_LOOKS))
+            }
             Some(steps) => from_ns.saturating_add(steps * 2 * half_ns).saturating_add(half_ns),
         };
         look_ns.min(end_ns.saturating_add(half_ns))

@@ -4,7 +4,7 @@
 //!
 //! Promises: samples only ever change the state of their own tenant.
 
-use super::in_use::InUse;
+use super::in_use::{InUse, Sliced};
 use super::observed::Observed;
 use super::pauses::Pauses;
 use super::piece::Floor;
@@ -58,6 +58,7 @@ pub struct TenantState {
     pub(super) steps: Stepping,
     pub(super) floor: Floor,
     pub(super) in_use: InUse,
+    pub(super) sliced: Sliced,
     pub(super) tried: Tried,
     /// Device time used so far, mean over its devices.
     pub(super) used_ns: u64,
@@ -102,6 +103,7 @@ impl TenantState {
 
     fn add_used(&mut self, more_ns: i64) {
         self.used_ns = self.used_ns.saturating_add_signed(more_ns);
+        self.sliced.used(more_ns);
         let is_closed = !self.seat.is_open() && !self.seat.lingers();
         if self.may_let_go() && is_closed && self.has_launched_closed() {
             self.let_go_ns = self.let_go_ns.saturating_add_signed(more_ns);
@@ -246,7 +248,8 @@ impl TenantState {
         !self.seat.is_open() && self.seen.busy_until_ns > now_ns
     }
 
-    fn has_launched_closed(&self) -> bool {
+    /// It has launched through its closed gate.
+    pub(super) fn has_launched_closed(&self) -> bool {
         self.seen.launched_ns > self.seat.closed_ns.saturating_add(tuning::LET_GO_NS)
     }
 

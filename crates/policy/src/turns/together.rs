@@ -163,12 +163,8 @@ impl Domain<'_> {
         self.state.retrial_ns = wait_ns.saturating_mul(2).min(tuning::MAX_RETRIAL_NS);
     }
 
-    /// Back to turns, from equal starting points.
+    /// Back to turns. Each tenant stands where it stood: no time was charged meanwhile.
     fn end_together(&mut self) {
-        let most_ns = self.members().map(|t| t.place.virtual_ns).max().unwrap_or(0);
-        for tenant in self.members_mut() {
-            tenant.place.virtual_ns = most_ns;
-        }
         self.state.trial = false;
         self.begin_window();
         self.state.mode = TurnMode::Lull;

@@ -128,6 +128,10 @@ pub(super) const IN_USE_WINDOW_NS: u64 = 50 * MS;
 /// a tenth of its turns idle (notes, "What is used of turns").
 pub(super) const LEAST_PAID_PPM: u64 = 875_000;
 pub(super) const MOST_PAID_PPM: u64 = 1_125_000;
+/// Least that is paid, of an even part, beside work that outlasts another's turn: without it a tenant that says it uses
+/// nothing would have that time for nothing. With it one that waits for each kernel of 20 us has 46 % beside kernels of 3 s
+/// (searcher, `overruns`), and had 2 (`bench/results/h200-2026-12-01`: 0.8).
+pub(super) const LEAST_SLICED_PPM: u64 = 125_000;
 /// A device without work for so long is not one that its tenant uses, if there are others.
 pub(super) const USES_NS: u64 = 1_000 * MS;
 /// Most that a tenant may be owed of the floor, in pieces.
@@ -154,6 +158,8 @@ pub(super) const SURE_STEPS: u32 = 2;
 pub(super) const MOST_SURE_STEPS: u32 = 4;
 /// So much before the usual end of a step it is looked for: a sleeper may take as long to be awake.
 pub(super) const STEP_EARLY_NS: u64 = 150 * US;
+/// Looks in half a step for its end, which a look may miss by so small a part of it.
+pub(super) const STEP_LOOKS: u64 = 8;
 /// A waiter that knows when its gate opens is awake this long before and after, so it needs no wake-up.
 pub(super) const NEAR_NS: u64 = 100 * US;
 /// Of so many steps in a turn, those who wait for the next are looked at in one.
@@ -162,7 +168,7 @@ pub(super) const WAITING_EVERY: u32 = 4;
 // Work in flight.
 
 /// Longest time that a tenant's work can take behind its last launch, or its gate's closing.
-pub(super) const LINGER_NS: u64 = 1_000 * MS;
+pub(super) const LINGER_NS: u64 = 10_000 * MS;
 /// A tenant that sleeps may have the longest kernel it ever had in flight and another behind it, with as much of others'
 /// between.
 pub(super) const LONGEST_IN_FLIGHT: u64 = 4;

@@ -29,7 +29,8 @@ impl Domain<'_> {
         if self.state.light_step { light_ns } else { full_ns }
     }
 
-    /// How often idle tenants that go first are looked at while others work.
+    /// How often idle tenants that go first are looked at while others work. One whose step ends behind its closed gate is
+    /// not idle: two decode servers above a flood took 12 % of a processor (`bench/results/h200-2026-12-01/shares.txt`).
     fn first_poll_ns(&self) -> Option<u64> {
         let highest = self.members().map(|t| t.seen.priority).max()?;
         let low_works = self.members().any(|t| t.seen.priority < highest && !self.is_calm(t));
@@ -38,6 +39,7 @@ impl Domain<'_> {
                 (if latency { t.seen.latency } else { t.seen.priority == highest })
                     && goes_first(t, highest)
                     && !t.demands(self.now_ns)
+                    && !t.busy(self.now_ns)
             })
         };
         if low_works && idle(false) {
@@ -112,8 +114,7 @@ impl Domain<'_> {
         let since_ns = self.state.since_ns;
         let last_ns =
             self.members().filter(|t| t.seat.lingers()).map(TenantState::end_look_ns).max();
-        let drained_ns = last_ns.unwrap_or(self.now_ns);
-        let drained_ns = drained_ns.max(self.now_ns.saturating_add(tuning::OVERDUE_POLL_NS));
+        let drained_ns = self.overdue_ns(last_ns.unwrap_or(self.now_ns));
         // Looked at in between too: a synchronisation may have proved it drained.
         let is_step = self.members().filter(|t| t.seat.lingers()).all(|t| t.steps.is_stepper());
         let poll_ns = if is_step { tuning::DRAIN_TIMEOUT_NS } else { tuning::GAPPY_POLL_NS };

@@ -43,8 +43,11 @@ impl Work {
             false => self.last_launch_ns.max(seen.launched_ns),
         };
         let ends_ns = seen.busy_until_ns.max(self.last_launch_ns);
-        let longest_ns =
-            seen.longest_ns.saturating_mul(tuning::LONGEST_IN_FLIGHT).min(tuning::LINGER_NS);
+        // The first kernel may be as long as any.
+        let longest_ns = match seen.longest_ns {
+            0 => tuning::LINGER_NS,
+            ns => ns.saturating_mul(tuning::LONGEST_IN_FLIGHT).min(tuning::LINGER_NS),
+        };
         self.sleeps_until_ns = ends_ns.saturating_add(longest_ns.max(tuning::DRAIN_TIMEOUT_NS));
         self.until_ns = match seen.sleeps {
             true => ends_ns.saturating_add(longest_ns),

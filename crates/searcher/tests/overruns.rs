@@ -1,0 +1,56 @@
+//! A tenant whose kernels outlast its turns by far, and another: each has its half, whatever the other can use of the
+//! driver's slices. One that waits for each of its kernels finds a slice of the other's before each.
+//!
+//! An H200 gave 24, 28 and 0.8 % to kernels of 1 ms, 1 ms and 20 us waited for, beside kernels of 0.3, 1.5 and 3 s
+//! (`bench/results/h200-2026-12-01/shares.txt`); the card model 34, 30 and 2.
+
+mod table;
+
+use divvy_searcher::case::TenantPlan;
+use divvy_searcher::program::{Ops, named};
+use divvy_searcher::rows::Rows;
+use divvy_searcher::{MS, SECOND, US, oracle};
+
+const RUN_NS: u64 = 30 * SECOND;
+
+/// Launches of the queues before they wait: all are in flight before the first has shown its length.
+const QUEUED: u32 = 4;
+
+fn beside() -> [(&'static str, Ops); 6] {
+    [
+        ("a queue of 1 ms", named::queue(8, MS)),
+        ("1 ms waited for", named::sync(MS)),
+        ("20 us waited for", named::sync(20 * US)),
+        ("a queue of 20 us", named::queue(64, 20 * US)),
+        ("5 ms waited for", named::sync(5 * MS)),
+        ("100 ms waited for", named::sync(100 * MS)),
+    ]
+}
+
+fn judge(long_ns: u64, how: &str, long: &Ops, launches: u64) {
+    let mut rows = Rows::default();
+    for (name, other) in beside() {
+        let alone = table::natively(&other, SECOND);
+        let tenants = vec![TenantPlan::of(long.clone()), TenantPlan::of(other)];
+        let had = table::shares(tenants, true, RUN_NS);
+        let within = oracle::beside_overruns(launches * long_ns, RUN_NS);
+        let what = format!("{} ms {how} beside {name}", long_ns / MS);
+        rows.row(&format!("{what}: the long one"), 50, within, had[0]);
+        rows.row(&format!("{what}: the other"), alone / 2.0, within, had[1]);
+    }
+    rows.judge();
+}
+
+#[test]
+fn both_have_their_halves_beside_one_that_waits() {
+    for long_ns in [300 * MS, 1_500 * MS, 3_000 * MS] {
+        judge(long_ns, "waited for", &named::sync(long_ns), 1);
+    }
+}
+
+#[test]
+fn both_have_their_halves_beside_a_queue() {
+    for long_ns in [300 * MS, 1_500 * MS] {
+        judge(long_ns, "queued", &named::queue(QUEUED, long_ns), QUEUED.into());
+    }
+}
