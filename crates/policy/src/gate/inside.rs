@@ -28,7 +28,7 @@ use super::driver::Words;
 use super::turn::{Had, Patience, Queued, Turned};
 
 /// Device time of a turn while others of the tenant wait; less where many do, so that all are served within 40 ms.
-const TURN_NS: u64 = 10_000_000;
+pub const TURN_NS: u64 = 10_000_000;
 /// Device time in which all waiting processes are served.
 const ROUND_NS: u64 = 40_000_000;
 /// The shortest turn: a switch of contexts takes some 0.2 ms.

@@ -71,7 +71,7 @@ mod window;
 pub use captures::Undisturbed;
 pub use credit::stripe_of;
 pub use driver::{Device, Driver, Home, LaunchStream, Sleeper, Terms, Words};
-pub use inside::Inside;
+pub use inside::{Inside, TURN_NS};
 pub use launch::{Admitted, Waited, Waiting};
 pub use meet::{Board, Meeting};
 pub use process::{Gates, Retiring};

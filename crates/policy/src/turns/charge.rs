@@ -90,7 +90,7 @@ impl Domain<'_> {
         those.map(contexts).fold(0, u64::saturating_add)
     }
 
-    /// What holders beside a tenant whose work outlasts its turn leave of their parts.
+    /// The rest of their parts that holders leave beside a tenant whose work outlasts its turn.
     fn left_ns(&self, owed: &Owed, tenant: &TenantState) -> u64 {
         if !owed.outlasts(tenant) {
             return 0;

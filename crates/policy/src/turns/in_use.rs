@@ -71,7 +71,7 @@ pub(super) struct Sliced {
     /// Its part, and what it used of that, since the window began.
     part_ns: u64,
     used_ns: i64,
-    /// What it used of its parts, in millionths: moving mean over windows.
+    /// The time that it used of its parts, in millionths: moving mean over windows.
     used_ppm: u64,
     /// It was beside such work at the last charge.
     is_beside: bool,

@@ -12,7 +12,7 @@
 //! A tenant on several devices takes its turn on all of them at once. A drain lasts at most
 //! [`tuning::DRAIN_TIMEOUT_NS`]; a tenant that overruns is charged for it. Claims in a sample (used time, busy
 //! until) change only the claimant's own treatment, but for what it says it uses beside work that outlasts another's turn
-//! ([`charge`]): turns are charged by wall time, and a shared mode
+//! (`charge`): turns are charged by wall time, and a shared mode
 //! is entered only if no tenant loses by it.
 //!
 //! Around it, as pure, the step of the thread that calls it: [`Round`], over tenants ([`Served`]) whose

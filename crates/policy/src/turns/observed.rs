@@ -10,7 +10,7 @@ use super::parts::Asked;
 use super::sample::Sample;
 use super::tuning;
 
-/// What a tenant's samples say. Starts as `default()`: it is attached to no device.
+/// A tenant's samples, as one. Starts as `default()`: it is attached to no device.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Observed {
     /// Devices the tenant is attached to.

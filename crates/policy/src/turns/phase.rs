@@ -81,8 +81,8 @@ impl Domain<'_> {
         for tenant in self.members_mut() {
             let over = now_ns.saturating_sub(tenant.seat.closed_ns) > tuning::LINGER_NS;
             let at_work = tenant.busy(now_ns) || tenant.may_be_launching(now_ns);
-            // Behind a lease that has ended it launches as it likes.
-            let is_new = tenant.has_launched_closed();
+            // Behind a lease that has ended it launches as it likes. What is let go for another device is no such launch.
+            let is_new = !tenant.may_let_go() && tenant.has_launched_closed();
             if over || !at_work || is_new || tenant.has_ended_step() {
                 tenant.seat.settle();
             }

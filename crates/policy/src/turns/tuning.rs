@@ -76,7 +76,7 @@ pub(super) const LATENCY_POLL_NS: u64 = 500 * US;
 /// At work that should have drained.
 pub(super) const OVERDUE_POLL_NS: u64 = 30 * US;
 /// At a holder that is known to pause.
-pub(super) const GAPPY_POLL_NS: u64 = 200 * US;
+pub const GAPPY_POLL_NS: u64 = 200 * US;
 /// At a holder that never pauses.
 pub(super) const STEADY_POLL_NS: u64 = 3 * MS;
 /// At the same where everybody else waits already, and nobody ever pauses.

@@ -49,11 +49,12 @@ pub fn steps_part(gap_ns: u64, step_ns: u64) -> Within {
 }
 
 /// Time beyond a step for which one of higher priority waits, where a piece of the floor lies in
-/// it: the goal of 2.5 ms, what the simulated card's two hand-overs take beyond those of an H200, and
-/// a kernel of `kernel_ns` of which all is in flight at the end of the piece. Of a longer one no more
+/// it: the goal of 2.5 ms, what the simulated card's two hand-overs take beyond those of an H200, a
+/// look of the scheduler's at the end of each, and a kernel of `kernel_ns` of which all is in flight at the end of the piece. Of a longer one no more
 /// is waited for than another piece, and what is left then runs in slices.
 pub fn piece_ns(kernel_ns: u64) -> u64 {
-    2_500_000 + 2 * CardModel::default().switch_dry_ns + 2 * kernel_ns
+    let handover_ns = CardModel::default().switch_dry_ns + tuning::GAPPY_POLL_NS;
+    2_500_000 + 2 * handover_ns + 2 * kernel_ns
 }
 
 /// The longest that one of them takes: two pieces, where one came late.
