@@ -164,7 +164,7 @@ impl Lane {
         })
     }
 
-    /// Decides on a launch by what one look has shown; `None` after a wait, behind which all is to be looked at anew.
+    /// Decides on a launch by what one look has shown; `None` after a wait, behind which the next look comes.
     fn decide<D: Driver>(
         &self,
         here: &Here<'_, D>,

@@ -2,8 +2,8 @@
 //!
 //! Wall time, not claims, is what a turn costs: a tenant that says it used little has still kept the
 //! others out. Only beside work that outlasts another's turn, which the driver slices with its own, it pays for what it
-//! uses of its part, and who outlasts for the rest. The first moments of a turn that came from another tenant are the takeover's and
-//! nobody's, so that short turns of a small weight are not dearer than long ones.
+//! uses of its part, and who outlasts for the rest. The first moments of a turn that came from another tenant are the
+//! takeover's, and no tenant pays for them, so that short turns of a small weight are not dearer than long ones.
 //!
 //! Promises: one device's time is charged once; a tenant never gains by what it writes, but for the eighth that one
 //! may that has a cap and no weight, and what it says of its time beside work that outlasts another's turn
@@ -43,8 +43,15 @@ impl Domain<'_> {
             let Some(tenant) = self.tenants.get(row).filter(|t| self.is_member(t)) else {
                 continue;
             };
-            let (due_ns, part_ns) = (owed.of(tenant), self.part_ns(&owed, tenant));
-            let is_sliced = due_ns > 0 && self.is_sliced(&owed, tenant);
+            let due_ns = owed.of(tenant);
+            if due_ns == 0 {
+                if let Some(tenant) = self.tenants.get_mut(row) {
+                    tenant.sliced.charged(None);
+                }
+                continue;
+            }
+            let part_ns = self.part_ns(&owed, tenant);
+            let is_sliced = self.is_sliced(&owed, tenant);
             let own_ns = match is_sliced {
                 true => tenant.sliced.of(part_ns),
                 false => part_ns.saturating_add(self.left_ns(&owed, tenant)),
@@ -55,11 +62,9 @@ impl Domain<'_> {
             let let_go_ns = let_go_ns.min(due_ns / tuning::LET_GO_PART);
             let Some(tenant) = self.tenants.get_mut(row) else { continue };
             tenant.sliced.charged(is_sliced.then_some(part_ns));
-            if due_ns > 0 {
-                tenant.charge(own_ns.saturating_sub(let_go_ns));
-                // Work behind its turn, and work that was let go, stays a debt.
-                tenant.place.was_served |= tenant.seat.is_open();
-            }
+            tenant.charge(own_ns.saturating_sub(let_go_ns));
+            // Work behind its turn, and work that was let go, stays a debt.
+            tenant.place.was_served |= tenant.seat.is_open();
         }
         let wall_ns = self.now_ns.saturating_sub(from_ns);
         self.members_mut().for_each(|tenant| tenant.pay_for_let_go(wall_ns));
@@ -77,8 +82,8 @@ impl Domain<'_> {
         owed.of(tenant).saturating_mul(contexts(tenant)) / all
     }
 
-    /// The tenant has its turn beside work that outlasts another's, and has none itself that does: such work is said to be
-    /// used as it ends, at whatever time.
+    /// The tenant has its turn beside work that outlasts another's, and its own kernels end within a turn: a longer one
+    /// is said to be used as it ends, at whatever time.
     fn is_sliced(&self, owed: &Owed, tenant: &TenantState) -> bool {
         let is_short = tenant.seen.longest_ns <= self.state.full_quantum_ns();
         is_short && tenant.seat.holds() && self.outlasts(owed, tenant) > 0

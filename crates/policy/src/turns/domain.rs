@@ -373,8 +373,7 @@ pub(super) fn gate(
     let may_wait =
         root.mode == TurnMode::Drain || !root.looks.is_multiple_of(tuning::WAITING_EVERY);
     let waits = !tenant.seat.is_open() && !tenant.seat.lingers() && tenant.demands(now_ns);
-    let may_let_go = tenant.may_let_go();
-    let is_known = may_wait && waits && !may_let_go;
+    let is_known = may_wait && waits && !tenant.may_let_go();
     Gate {
         state,
         active,

@@ -1,6 +1,6 @@
 //! One look at a tenant: what the samples of its devices say together.
 //!
-//! Promises: plain data, made anew at each look; times from the future are cut to the present where
+//! Promises: plain data of one look; times from the future are cut to the present where
 //! the past is meant. Does not know what came before: that is kept in `tenant`.
 
 use divvy_abi::MAX_DEVICES;
@@ -97,8 +97,8 @@ impl Observed {
         (self.busy_until_ns, self.closed_until_ns) = (0, 0);
     }
 
-    /// The devices on which it competes with who else is there. A context without work takes part in nothing, so that
-    /// whoever works on its device need not wait for what its tenant does on others.
+    /// The devices on which it competes with others. A context without work takes part in nothing, so that those at
+    /// work on its device need not wait for what its tenant does on other ones.
     pub(super) fn competes_on(&self) -> u32 {
         match self.attached & self.uses {
             _ if self.paused => 0,

@@ -83,7 +83,7 @@ impl Seat {
         true
     }
 
-    /// Its work behind the closed gate has ended, or none of it is waited for any more.
+    /// Its work behind the closed gate has ended, or is not waited for any more.
     pub(super) fn settle(&mut self) {
         if self.lingers() {
             self.state = State::Closed;
@@ -101,9 +101,7 @@ impl Seat {
 
     /// Its turn ends; `paused_work` when because it had no work, `by_cap` when its own cap keeps it from launching.
     pub(super) fn end_turn(&mut self, now_ns: u64, paused_work: bool, by_cap: bool) {
-        if self.holds() {
-            self.state = State::Open;
-        }
+        self.forgo_turn();
         self.served_ns = now_ns;
         self.ended_by_cap = by_cap;
         self.steady_turns = if paused_work { 0 } else { self.steady_turns.saturating_add(1) };

@@ -25,7 +25,7 @@ pub(super) const STEP_TAKEOVER_NS: u64 = 100 * US;
 pub const TAKEOVER_COST_PPM: u64 = 13_500;
 /// The same of hand-overs beside steppers: what the goal of 97 % in sum leaves, less what is not known of the bubble.
 pub(super) const STEP_COST_PPM: u64 = 25_000;
-/// Shortest mean turn, where the bubble is none and a take-over is fast.
+/// Shortest mean turn, without a bubble and where a take-over is fast.
 pub const MIN_QUANTUM_NS: u64 = 5 * MS;
 /// Longest mean turn, and longest turn of any weight: a wait that a user notices.
 pub const MAX_QUANTUM_NS: u64 = 50 * MS;
@@ -79,7 +79,7 @@ pub(super) const OVERDUE_POLL_NS: u64 = 30 * US;
 pub const GAPPY_POLL_NS: u64 = 200 * US;
 /// At a holder that never pauses.
 pub(super) const STEADY_POLL_NS: u64 = 3 * MS;
-/// At the same where everybody else waits already, and nobody ever pauses.
+/// At the same where all others wait already, and no tenant ever pauses.
 pub(super) const AWAITED_POLL_NS: u64 = 8 * MS;
 /// At devices without contention.
 pub(super) const CALM_POLL_NS: u64 = 10 * MS;
