@@ -102,6 +102,9 @@ pub(crate) fn exports(
         let path = signature_path(symbol);
         let declared = list(arguments, |name, ty| format!("{name}: {ty}"));
         let plain = list(arguments, |name, _| name.to_owned());
+        // Work, and waits for it, are what a program calls a million times a second.
+        let is_often = symbol.effects.has(Effect::Gate) || symbol.effects.has(Effect::Span);
+        let found = if is_often { "function" } else { "function_by_call" };
         let _ = writeln!(
             text,
             "/// `{name}` as the program sees it.\n\
@@ -110,7 +113,7 @@ pub(crate) fn exports(
              /// 1. The arguments are what the driver's function of this name demands.\n\
              #[unsafe(no_mangle)]\n\
              unsafe extern \"C\" fn {name}({declared}) -> {result} {{\n\
-             \x20   let Some(address) = resolve::function(index::{name}) else {{\n\
+             \x20   let Some(address) = resolve::{found}(index::{name}) else {{\n\
              \x20       return absent::Absent::absent();\n\
              \x20   }};\n\
              \x20   // SAFETY: the address is that of the driver's function of this name.\n\

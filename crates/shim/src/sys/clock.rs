@@ -38,7 +38,7 @@ fn find() -> usize {
 }
 
 /// CLOCK_MONOTONIC in nanoseconds.
-#[inline(always)]
+#[inline(never)]
 pub(crate) fn now_ns() -> u64 {
     let counted_ns = if IS_CHEAP { TICKS.now_ns(ticks()) } else { None };
     counted_ns.unwrap_or_else(read_and_note)

@@ -28,8 +28,24 @@ pub(super) use call_with;
 
 /// Calls the driver's `$name`; the arguments must be values, or pointers to places of ours.
 macro_rules! ask {
-    ($name:ident($($argument:expr),* $(,)?)) => {
-        match $crate::sys::resolve::function($crate::sys::tables::index::$name) {
+    ($name:ident $arguments:tt) => {
+        $crate::sys::driver::call::ask_found!(function_by_call, $name $arguments)
+    };
+}
+pub(super) use ask;
+
+/// The same, for what each launch asks.
+macro_rules! ask_often {
+    ($name:ident $arguments:tt) => {
+        $crate::sys::driver::call::ask_found!(function, $name $arguments)
+    };
+}
+pub(super) use ask_often;
+
+/// The same, with the function's address from `$find`.
+macro_rules! ask_found {
+    ($find:ident, $name:ident($($argument:expr),* $(,)?)) => {
+        match $crate::sys::resolve::$find($crate::sys::tables::index::$name) {
             None => Err(divvy_driver_api::types::CUresult::CUDA_ERROR_NOT_FOUND),
             Some(address) => {
                 let _errno = $crate::sys::errno::Keep::new();
@@ -44,7 +60,7 @@ macro_rules! ask {
         }
     };
 }
-pub(super) use ask;
+pub(super) use ask_found;
 
 /// The driver's answer, as a result.
 pub(super) fn done(result: CUresult) -> Result<(), CUresult> {

@@ -4,7 +4,7 @@ use core::ffi::c_int;
 
 use divvy_driver_api::types::*;
 
-use super::call::ask;
+use super::call::{ask, ask_often};
 
 /// The context with this handle, as a record keeps it.
 pub(crate) fn context_at(handle: u64) -> CUcontext {
@@ -23,7 +23,7 @@ pub(crate) fn ctx_device() -> Result<CUdevice, CUresult> {
 #[inline(always)]
 pub(crate) fn ctx_current() -> Result<CUcontext, CUresult> {
     let mut context = CUcontext(core::ptr::null_mut());
-    ask!(cuCtxGetCurrent(&mut context))?;
+    ask_often!(cuCtxGetCurrent(&mut context))?;
     Ok(context)
 }
 

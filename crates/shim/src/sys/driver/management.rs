@@ -11,7 +11,7 @@ use crate::sys::resolve;
 /// Calls NVML's `$name`; the arguments must be values, or pointers to places of ours.
 macro_rules! ask_nvml {
     ($name:ident($($argument:expr),* $(,)?)) => {
-        match $crate::sys::resolve::function($crate::sys::tables::index::$name) {
+        match $crate::sys::resolve::function_by_call($crate::sys::tables::index::$name) {
             None => Err(nvmlReturn_t::NVML_ERROR_FUNCTION_NOT_FOUND),
             Some(address) => {
                 let _errno = $crate::sys::errno::Keep::new();
