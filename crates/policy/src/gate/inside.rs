@@ -26,6 +26,7 @@ use divvy_abi::usage::{SHARED_SLOT, gate, gate_tenant};
 
 use super::driver::Words;
 use super::turn::{Had, Patience, Queued, Turned};
+use super::turn_word::{JOINED, Turn};
 
 /// Device time of a turn while others of the tenant wait; less where many do, so that all are served within 40 ms.
 pub const TURN_NS: u64 = 10_000_000;
@@ -73,6 +74,25 @@ struct Queue {
     next: Option<(u64, usize)>,
     /// Least and greatest service of the processes that wait or have the turn.
     served_ns: Option<(u64, u64)>,
+}
+
+/// Device time used of a turn, and wall time since its begin or the last wait in it.
+#[derive(Clone, Copy)]
+struct Used {
+    ns: u64,
+    wall_ns: u64,
+    /// The turn has lasted long enough to be shared no more.
+    is_over: bool,
+}
+
+/// A place in the queue for the turn, as it was seen.
+struct Place {
+    turn: Turn,
+    /// Others that go first.
+    ahead: u64,
+    /// Time that this process leaves to those that it has just let go first.
+    later_ns: u64,
+    may_be_next: bool,
 }
 
 /// A process's part in its tenant's turns.
@@ -162,78 +182,114 @@ impl<W: Words> Inside<W> {
     /// A place in the queue for it.
     pub fn ask(&self, now_ns: u64, had: Had, patience: &mut Patience) -> Result<Turned, Queued> {
         let unit = self.unit(self.words.slot());
-        let mut turn = self.turn();
+        let turn = self.turn();
         let has_turn = turn.is_held() && turn.unit() == unit;
         // Another process of the unit has taken the turn.
         let is_new = has_turn && self.own(gate::TURN) != turn.number();
         if is_new {
             self.begin(turn);
         }
-        let used_ns = u64::try_from(self.used_ns()).unwrap_or(0);
-        let Had { began_ns, since_ns } = had;
-        let wall_ns = if is_new || since_ns == 0 { 0 } else { now_ns.saturating_sub(since_ns) };
-        let is_short = used_ns < LEAST_TURN_NS && wall_ns < JUDGED_NS;
-        let is_loose = turn.is_loose() && self.may_share;
-        if is_loose && !has_turn && self.held_until_ns(turn, now_ns) > now_ns {
-            return Ok(Turned::Beside);
-        }
-        let is_over = now_ns.saturating_sub(began_ns) >= LOOSE_NS;
-        if has_turn && is_loose && is_over && self.change(turn, turn.fastened()) {
-            // The holder is alone for a while, so that its use is measured without the others' slices.
-            self.begin(turn);
-            self.go_on(now_ns);
-            return Ok(Turned::Begun);
-        }
-        if has_turn && (is_short || is_loose) {
-            self.go_on(now_ns);
-            return Ok(if is_new { Turned::Begun } else { Turned::GoesOn });
+        let used = self.used_since(had, is_new, now_ns);
+        if let Some(turned) = self.goes_at_once(turn, has_turn.then_some(used), is_new, now_ns) {
+            return Ok(turned);
         }
         if !has_turn {
             self.count();
         }
-        let mut queue = self.look(unit, now_ns);
-        let mut later_ns = 0;
-        if has_turn {
-            let turn_ns = ROUND_NS / queue.waiting.saturating_add(1);
-            let turn_ns = turn_ns.clamp(LEAST_TURN_NS, TURN_NS);
-            let goes_on = used_ns < turn_ns && wall_ns < WALL_PARTS * turn_ns;
-            let next = queue.next.filter(|_| !goes_on);
-            let is_little = wall_ns >= JUDGED_NS && used_ns < wall_ns / WALL_PARTS;
-            if self.may_share && queue.waiting != 0 && is_little {
-                // The holder alone leaves most of the device unused.
-                self.change(turn, turn.loosened());
-                queue.next.into_iter().for_each(|(_, next)| self.words.wake_for_turn(next));
-                self.go_on(now_ns);
-                return Ok(Turned::GoesOn);
-            }
-            let Some((_, next)) = next else {
-                if !goes_on {
-                    self.count();
-                }
-                self.go_on(now_ns);
-                return Ok(Turned::GoesOn);
-            };
-            self.count();
-            // The holder is the last in the queue, regardless of its service; those before it count from now on.
-            (queue.ahead, later_ns) = (queue.waiting, AGAIN_NS);
-            self.words.busy_until_ns().fetch_max(now_ns, Relaxed);
-            if self.change(turn, turn.handed_on()) {
-                turn = turn.handed_on();
-                self.words.wake_for_turn(next);
-            }
+        let queue = self.look(unit, now_ns);
+        let place = match has_turn {
+            true => self.hand_on(turn, used, &queue, now_ns),
+            false => Some(self.place(turn, now_ns, &queue)),
+        };
+        let Some(place) = place else {
+            self.go_on(now_ns);
+            return Ok(Turned::GoesOn);
+        };
+        self.take(unit, place, now_ns, patience)
+    }
+
+    /// Returns what was used of the turn, which this process has had since `had`; one that is new to it has just begun.
+    fn used_since(&self, Had { began_ns, since_ns }: Had, is_new: bool, now_ns: u64) -> Used {
+        let used_ns = u64::try_from(self.used_ns()).unwrap_or(0);
+        let wall_ns = if is_new || since_ns == 0 { 0 } else { now_ns.saturating_sub(since_ns) };
+        Used { ns: used_ns, wall_ns, is_over: now_ns.saturating_sub(began_ns) >= LOOSE_NS }
+    }
+
+    /// Returns the kind of turn of a process that goes without a look at the others: in a turn that is shared, or in its
+    /// own, of which it has `used` little.
+    fn goes_at_once(
+        &self,
+        turn: Turn,
+        used: Option<Used>,
+        is_new: bool,
+        now_ns: u64,
+    ) -> Option<Turned> {
+        let is_loose = turn.is_loose() && self.may_share;
+        let Some(used) = used else {
+            let is_beside = is_loose && self.held_until_ns(turn, now_ns) > now_ns;
+            return is_beside.then_some(Turned::Beside);
+        };
+        let turned = if is_loose && used.is_over && self.change(turn, turn.fastened()) {
+            // The holder is alone for a while, so that its use is measured without the others' slices.
+            self.begin(turn);
+            Turned::Begun
+        } else if used.ns < LEAST_TURN_NS && used.wall_ns < JUDGED_NS || is_loose {
+            if is_new { Turned::Begun } else { Turned::GoesOn }
         } else {
-            self.queue_up(now_ns, &mut queue);
-            if !turn.is_held() && self.own(gate::TURN) == turn.number() {
-                (queue.ahead, later_ns) = (queue.waiting, AGAIN_NS);
-            }
+            return None;
+        };
+        self.go_on(now_ns);
+        Some(turned)
+    }
+
+    /// Hands the turn on, of which this process has used its part, and returns its place behind the others; `None` where
+    /// the turn goes on, by itself or shared.
+    fn hand_on(&self, turn: Turn, used: Used, queue: &Queue, now_ns: u64) -> Option<Place> {
+        let turn_ns = ROUND_NS / queue.waiting.saturating_add(1);
+        let turn_ns = turn_ns.clamp(LEAST_TURN_NS, TURN_NS);
+        let goes_on = used.ns < turn_ns && used.wall_ns < WALL_PARTS * turn_ns;
+        let is_little = used.wall_ns >= JUDGED_NS && used.ns < used.wall_ns / WALL_PARTS;
+        if self.may_share && queue.waiting != 0 && is_little {
+            // The holder alone leaves most of the device unused.
+            self.change(turn, turn.loosened());
+            queue.next.into_iter().for_each(|(_, next)| self.words.wake_for_turn(next));
+            return None;
         }
+        if goes_on {
+            return None;
+        }
+        self.count();
+        let (_, next) = queue.next?;
+        self.words.busy_until_ns().fetch_max(now_ns, Relaxed);
+        let is_handed_on = self.change(turn, turn.handed_on());
+        if is_handed_on {
+            self.words.wake_for_turn(next);
+        }
+        // The holder is the last in the queue, regardless of its service; those before it count from now on.
+        Some(Place {
+            turn: if is_handed_on { turn.handed_on() } else { turn },
+            ahead: queue.waiting,
+            later_ns: AGAIN_NS,
+            may_be_next: false,
+        })
+    }
+
+    /// Takes the turn, where it is free or its holder has lost it and it is this process's; else returns the place at
+    /// which it waits.
+    fn take(
+        &self,
+        unit: usize,
+        Place { turn, ahead, later_ns, may_be_next }: Place,
+        now_ns: u64,
+        patience: &mut Patience,
+    ) -> Result<Turned, Queued> {
         let has_waited = self.own(gate::LEASE_NS) > now_ns;
         self.set(gate::LEASE_NS, now_ns.saturating_add(PLACE_NS));
-        let later_ns = STEP_NS.saturating_mul(queue.ahead).saturating_add(later_ns);
+        let later_ns = STEP_NS.saturating_mul(ahead).saturating_add(later_ns);
         let held_ns = self.awaited_until_ns(turn, now_ns, patience);
         let free_ns = held_ns.saturating_add(later_ns);
         if now_ns < free_ns {
-            let is_next = !turn.is_held() && queue.ahead == 0 && !has_turn;
+            let is_next = may_be_next && !turn.is_held() && ahead == 0;
             let look_ns = if is_next { NEXT_LOOK_NS } else { LOOK_NS };
             let until_ns = free_ns.min(now_ns.saturating_add(look_ns));
             return Err(Queued { turn: turn.0, until_ns });
@@ -312,13 +368,23 @@ impl<W: Words> Inside<W> {
         self.set(gate::TURN, turn.number());
     }
 
-    /// Takes a place in the queue where this process has none.
-    #[inline(never)]
-    fn queue_up(&self, now_ns: u64, queue: &mut Queue) {
-        if self.own(gate::LEASE_NS) > now_ns {
-            return;
+    /// Returns the place of a process that does not have the turn.
+    fn place(&self, turn: Turn, now_ns: u64, queue: &Queue) -> Place {
+        let ahead = self.queue_up(now_ns, queue).unwrap_or(queue.ahead);
+        match !turn.is_held() && self.own(gate::TURN) == turn.number() {
+            // It was this process that handed the turn on.
+            true => Place { turn, ahead: queue.waiting, later_ns: AGAIN_NS, may_be_next: true },
+            false => Place { turn, ahead, later_ns: 0, may_be_next: true },
         }
-        let Some((least_ns, most_ns)) = queue.served_ns else { return };
+    }
+
+    /// Takes a place in the queue where this process has none; returns how many go first, where that has changed.
+    #[inline(never)]
+    fn queue_up(&self, now_ns: u64, queue: &Queue) -> Option<u64> {
+        if self.own(gate::LEASE_NS) > now_ns {
+            return None;
+        }
+        let (least_ns, most_ns) = queue.served_ns?;
         let before_ns = self.own(gate::SERVED_NS);
         // A new process is behind all: a program that is executed again and again gains nothing.
         let served_ns = match self.own(gate::TURN) {
@@ -326,10 +392,10 @@ impl<W: Words> Inside<W> {
             // The value lies between the two; not `clamp`, which may panic.
             _ => most_ns.saturating_add(TURN_NS).min(before_ns.max(least_ns)),
         };
-        if served_ns != before_ns {
+        (served_ns != before_ns).then(|| {
             self.set(gate::SERVED_NS, served_ns);
-            queue.ahead = self.look(self.unit(self.words.slot()), now_ns).ahead;
-        }
+            self.look(self.unit(self.words.slot()), now_ns).ahead
+        })
     }
 
     /// Returns the time at which the turn's holder loses it, as far as it says; 0 where there is no holder.
@@ -379,7 +445,7 @@ impl<W: Words> Inside<W> {
 
     /// Returns a number of this process's last turn.
     pub(super) fn last(&self) -> u64 {
-        self.own(gate::TURN) / Turn::ONE
+        Turn(self.own(gate::TURN)).count()
     }
 
     /// Returns the slot that had the turn behind this process's last one: its work began when ours had ended.
@@ -410,65 +476,3 @@ impl<W: Words> Inside<W> {
 
 /// The first slot of a process.
 const FIRST_SLOT: usize = SHARED_SLOT + 1;
-/// The unit that a turn names for processes that share memory or events.
-const JOINED: usize = Turn::UNIT as usize;
-
-/// [`gate_tenant::TURN`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Turn(u64);
-
-impl Turn {
-    /// Bits that name the unit.
-    const UNIT: u64 = (1 << 16) - 1;
-    /// Flag of a turn that its holder has handed on, and that is not taken yet.
-    const HANDED_ON: u64 = 1 << 16;
-    /// Flag of a turn in which others may go beside its holder, which leaves most of the device unused.
-    const LOOSE: u64 = 1 << 17;
-    /// Flag of a turn behind one that was not handed on.
-    const LAPSED: u64 = 1 << 18;
-    /// Lowest bit of the turn's count.
-    const ONE: u64 = 1 << 19;
-
-    /// Returns the unit that has or last had the turn.
-    fn unit(self) -> usize {
-        usize::try_from(self.0 & Self::UNIT).unwrap_or(SHARED_SLOT)
-    }
-
-    fn is_held(self) -> bool {
-        self.0 & Self::HANDED_ON == 0
-    }
-
-    fn is_loose(self) -> bool {
-        self.0 & Self::LOOSE != 0
-    }
-
-    /// Returns the turn's count and unit.
-    fn number(self) -> u64 {
-        self.0 & !(Self::HANDED_ON | Self::LOOSE | Self::LAPSED)
-    }
-
-    fn handed_on(self) -> Self {
-        Self(self.number() | Self::HANDED_ON)
-    }
-
-    fn loosened(self) -> Self {
-        Self(self.0 | Self::LOOSE)
-    }
-
-    fn is_behind_a_lapse(self) -> bool {
-        self.0 & Self::LAPSED != 0
-    }
-
-    fn behind_a_lapse(self, is_second: bool) -> Self {
-        Self(self.0 | if is_second { Self::LOOSE } else { Self::LAPSED })
-    }
-
-    fn fastened(self) -> Self {
-        Self(self.0 & !Self::LOOSE)
-    }
-
-    fn taken_by(self, unit: usize) -> Self {
-        let count = (self.0 & !(Self::ONE - 1)).wrapping_add(Self::ONE);
-        Self(count | (unit as u64 & Self::UNIT))
-    }
-}

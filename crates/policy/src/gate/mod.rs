@@ -65,6 +65,7 @@ mod streams;
 mod ticket;
 mod times;
 mod turn;
+mod turn_word;
 mod wait;
 mod window;
 
