@@ -54,6 +54,20 @@ fn is_let_go_as_short(costs: &Costs, key: u64) -> bool {
     costs.get(key).is_some_and(|ns| ns < LONG_NS)
 }
 
+/// A launch beside others, as its mark has shown it.
+struct OneLaunch<'a> {
+    mark: &'a Mark,
+    now_ns: u64,
+    key: u64,
+    /// Measured time, and the part that is its own if all others filled the device.
+    took_ns: u64,
+    least_ns: u64,
+    /// The longest that was seen of its kernel alone.
+    longest_ns: Option<u64>,
+    /// It ended behind its turn.
+    is_behind: bool,
+}
+
 impl Lane {
     /// Learns from a mark behind its own turn that the kernel before it at times takes far longer than is known. All of
     /// its launches may end there: then nothing else ever shows it, since in a turn a kernel taken for short is let go
@@ -102,23 +116,14 @@ impl Lane {
         let now_ns = here.now_ns();
         let event_ns = self.event_ns();
         let own_by_span_ns = span_ns.map(|ns| ns.saturating_sub(event_ns).max(ns / 2));
-        let probed = mark.probe.and_then(|probe| {
-            let between_ns = completed.since_begun_ns(here)?;
-            let is_known = costs.get(probe.key).is_some();
-            let took_ns = match probe.shows(between_ns, is_known, is_known) {
-                Some(shown) => shown.took_ns,
-                // The probe shows no end, but the launch lies between its events.
-                None => between_ns.saturating_sub(probe.gap_ns),
-            };
-            Some((probe.key, probe.charged_ns, took_ns))
-        });
         let followed = || {
             let (key, guess_ns) =
                 mark.followed.filter(|(_, ns)| mark.linked && *ns == charged_ns)?;
             Some((key, guess_ns, own_by_span_ns?))
         };
+        let one = probed_beside(here, costs, completed).or_else(followed);
         let least_ns = |took_ns: u64| took_ns.saturating_sub(SLICE_NS) / others.saturating_add(1);
-        let Some((key, guess_ns, took_ns)) = probed.or_else(followed) else {
+        let Some((key, guess_ns, took_ns)) = one else {
             // The known lengths stand, within the bounds of the span.
             let Some(span_ns) = own_by_span_ns else { return 0 };
             let least_ns = if mark.linked { least_ns(span_ns) } else { 0 };
@@ -126,8 +131,7 @@ impl Lane {
                 .saturating_sub(signed(charged_ns));
         };
         here.words.note_length(least_ns(took_ns));
-        let is_taken_for_short = is_behind && is_let_go_as_short(costs, key);
-        if is_taken_for_short {
+        if is_behind && is_let_go_as_short(costs, key) {
             costs.learn_uneven(key, took_ns, now_ns);
         }
         let longest_ns = costs.longest_alone(key).map(|ns| ns.max(least_ns(took_ns)));
@@ -139,12 +143,21 @@ impl Lane {
             let most_ns = scaled(each_ns.saturating_mul(9) / 8, charged_ns, guess_ns.max(1));
             return signed(span_ns.min(most_ns)).saturating_sub(signed(charged_ns));
         }
-        let own_ns = match (costs.expect(key, now_ns), longest_ns) {
+        let least_ns = least_ns(took_ns);
+        let one = OneLaunch { mark, now_ns, key, took_ns, least_ns, longest_ns, is_behind };
+        let own_ns = self.own_beside(here, costs, &one);
+        signed(own_ns).saturating_sub(signed(guess_ns))
+    }
+
+    /// Returns how much of its measured time is one launch's own, and learns from it.
+    fn own_beside<D: Driver>(&self, here: &Here<'_, D>, costs: &Costs, one: &OneLaunch<'_>) -> u64 {
+        let &OneLaunch { mark, now_ns, key, took_ns, least_ns, longest_ns, is_behind } = one;
+        match (costs.expect(key, now_ns), longest_ns) {
             (Length::Even(known_ns), longest_ns) if is_behind => {
                 took_ns.min(longest_ns.unwrap_or(known_ns).max(known_ns).saturating_mul(9) / 8)
             }
             (Length::Even(known_ns), Some(longest_ns)) => {
-                let own_ns = known_ns.min(longest_ns).max(least_ns(took_ns)).min(took_ns);
+                let own_ns = known_ns.min(longest_ns).max(least_ns).min(took_ns);
                 if let Some(probe) = mark.probe {
                     // The deviation is the stranger's doing.
                     self.sample.learn(known_ns, known_ns, probe.stands_ns);
@@ -154,7 +167,7 @@ impl Lane {
             }
             (Length::Uneven(_), Some(longest_ns)) => {
                 let own_ns = took_ns.min(longest_ns);
-                if !is_taken_for_short {
+                if !(is_behind && is_let_go_as_short(costs, key)) {
                     costs.keep(key, longest_ns, now_ns);
                     // All of its launches may end there, and the known length decides how many go at a time.
                     if is_behind {
@@ -165,7 +178,7 @@ impl Lane {
             }
             // A kernel never seen alone: slices lie in few of its launches, as a rule.
             (Length::Even(known_ns) | Length::Uneven(Moments { mean_ns: known_ns, .. }), None) => {
-                let own_ns = took_ns.min(known_ns.saturating_mul(3) / 2).max(least_ns(took_ns));
+                let own_ns = took_ns.min(known_ns.saturating_mul(3) / 2).max(least_ns);
                 costs.learn(key, own_ns);
                 own_ns
             }
@@ -174,7 +187,23 @@ impl Lane {
                 here.words.note_length(took_ns);
                 took_ns
             }
-        };
-        signed(own_ns).saturating_sub(signed(guess_ns))
+        }
     }
+}
+
+/// Returns key, charge and measured time of the launch of a mark's probe.
+fn probed_beside<D: Driver>(
+    here: &Here<'_, D>,
+    costs: &Costs,
+    completed: &Completed,
+) -> Option<(u64, u64, u64)> {
+    let probe = completed.mark.probe?;
+    let between_ns = completed.since_begun_ns(here)?;
+    let is_known = costs.get(probe.key).is_some();
+    let took_ns = match probe.shows(between_ns, is_known, is_known) {
+        Some(shown) => shown.took_ns,
+        // The probe shows no end, but the launch lies between its events.
+        None => between_ns.saturating_sub(probe.gap_ns),
+    };
+    Some((probe.key, probe.charged_ns, took_ns))
 }

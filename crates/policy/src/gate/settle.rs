@@ -16,9 +16,10 @@ use super::credit::signed;
 use super::driver::{Driver, Words};
 use super::here::Here;
 use super::lane::Lane;
-use super::marks::Edge;
+use super::marks::{Edge, Mark, Probe};
 use super::rivals::in_turns;
 use super::sample::correction_ns;
+use super::shown::Shown;
 use super::times::{QUIET_NS, SWITCH_NS};
 use crate::cost::{Costs, Length, SLICED_FROM_NS};
 
@@ -121,9 +122,7 @@ impl Lane {
         at_ns < self.epoch_at_ns.load(Relaxed).saturating_add(SWITCH_NS)
     }
 
-    /// Returns the correction that one completed mark makes. `sharers` is how many contexts' slices may lie between its
-    /// events; 0 where that is not known, and nothing is learnt. `is_alone` is true where surely no work of others
-    /// does.
+    /// Returns the correction that one completed mark makes.
     fn settle_one<D: Driver>(
         &self,
         here: &Here<'_, D>,
@@ -131,106 +130,165 @@ impl Lane {
         completed: &Completed,
         (sharers, is_alone): (u64, bool),
     ) -> PutRight {
-        let (span_ns, mark) = (self.span_ns(completed), &completed.mark);
+        let (mark, span_ns) = (completed.mark, self.span_ns(completed));
         let charged_ns = mark.submitted_ns.saturating_sub(self.settled_ns.load(Relaxed));
         let now_ns = here.now_ns();
-        let probed = mark.probe.and_then(|probe| {
-            let between_ns = completed.since_begun_ns(here)?;
-            // A rough length stands until the first probe after it.
-            let known_ns = costs.firm(probe.key);
-            let expected = costs.expect(probe.key, now_ns);
-            let is_firm = known_ns.is_some() || matches!(expected, Length::Uneven(_));
-            let Some(shown) = probe.shows(between_ns, expected != Length::Unknown, is_firm) else {
-                // The probe shows no end, but the launch lies between its events. An uneven launch was charged no
-                // estimate, and all of its probe's time but the host's part is its own.
-                let took_ns = match expected {
-                    Length::Uneven(_) => between_ns.saturating_sub(probe.gap_ns),
-                    _ => probe.charged_ns.min(between_ns),
-                };
-                return is_alone.then_some((probe.charged_ns, took_ns, 0));
-            };
-            let took_ns = match known_ns {
-                None if shown.took_ns > SLICED_FROM_NS => shown.took_ns / sharers.max(1),
-                _ => shown.took_ns,
-            };
-            // With others' work in it a measurement is still an upper bound.
-            let is_new = known_ns.map_or(sharers != 0, |known_ns| took_ns < known_ns);
-            if !is_firm && sharers == 0 {
-                // The launch ended behind its turn, as one longer than a turn always does: it is no longer than the
-                // measured time, and no shorter than its part of it.
-                costs.learn_at_most(probe.key, took_ns);
-                here.words.note_length(took_ns / MOST_AT_ONCE);
+        let span = Span { completed, mark, now_ns, charged_ns, sharers, is_alone };
+        let probed = mark.probe.and_then(|probe| self.probed(here, costs, &span, probe));
+        match (mark.linked.then_some(span_ns).flatten(), probed) {
+            (Some(linked_ns), probed) => {
+                self.settle_linked(here, costs, &span, linked_ns, probed).into()
             }
-            if sharers == 1 || is_new {
-                // A slice of another context in between must not pass for the kernel's own time.
-                let most_ns = match known_ns {
-                    Some(ns) if !is_alone => ns.saturating_mul(3) / 2,
-                    _ => u64::MAX,
-                };
-                if let Some(known_ns) = known_ns.filter(|_| is_alone) {
-                    self.sample.learn(known_ns, took_ns, probe.stands_ns);
-                }
-                if shown.is_rough {
-                    costs.learn_roughly(probe.key, took_ns);
-                } else if is_alone && !self.is_switched_to(probe.at_ns) {
-                    costs.learn_alone(probe.key, took_ns, now_ns);
-                } else {
-                    costs.learn(probe.key, took_ns.min(most_ns.max(MOST_GROWTH_FROM_NS)));
-                    if sharers == 1 && matches!(expected, Length::Uneven(_)) {
-                        costs.seen_alone(probe.key, took_ns, now_ns);
-                    }
-                }
-                here.words.note_length(took_ns);
-            }
-            if sharers > 1 && known_ns.is_some() {
-                // The known length stands.
-                return None;
-            }
-            Some((probe.charged_ns, took_ns, probe.stands_ns))
-        });
-        match (mark.linked, span_ns, probed) {
-            (true, Some(span_ns), _) => {
-                // The mark's own event, and the one before a probed launch, are no work of the tenant's.
-                let events = 1 + u64::from(mark.probe.is_some());
-                let span_ns = span_ns.saturating_sub(events * self.event_ns()).max(span_ns / 2);
-                if sharers > 1 {
-                    return self.beside.part_ns(span_ns, span_ns / sharers, charged_ns).into();
-                }
-                self.beside.forget();
-                let own_ns = span_ns;
-                // Where the probed launch was the only one, the device may have waited for the host before it.
-                let own_ns = match probed {
-                    Some((guess_ns, took_ns, _)) if is_alone && guess_ns == charged_ns => {
-                        own_ns.min(took_ns)
-                    }
-                    _ => own_ns,
-                };
-                if is_alone && own_ns > charged_ns.saturating_mul(LONGER) {
-                    // The excess is one launch's, most likely.
-                    here.words.note_length(own_ns.saturating_sub(charged_ns));
-                }
-                if let Some((key, guess_ns)) = mark.followed.filter(|_| is_alone)
-                    && guess_ns == charged_ns
-                {
-                    costs.learn(key, own_ns);
-                    costs.seen_alone(key, own_ns, now_ns);
-                }
-                signed(own_ns).saturating_sub(signed(charged_ns)).into()
-            }
-            (_, _, Some((guess_ns, took_ns, stands_ns))) if is_alone => PutRight {
-                all_ns: correction_ns(guess_ns, took_ns, stands_ns),
-                own_ns: signed(took_ns).saturating_sub(signed(guess_ns)),
+            (None, Some(probed)) if is_alone => PutRight {
+                all_ns: correction_ns(probed.charged_ns, probed.took_ns, probed.stands_ns),
+                own_ns: probed.more_ns(),
             },
             // The span is not continuous, but begins at the anchor's end: it is an upper bound.
-            (_, span_ns, probed) if !is_alone => {
-                let put_right = probed.map_or(0, |(guess_ns, took_ns, _)| {
-                    signed(took_ns).saturating_sub(signed(guess_ns))
-                });
+            (None, probed) if !is_alone => {
+                let put_right = probed.map_or(0, OneLaunch::more_ns);
                 let most = span_ns.map_or(i64::MAX, signed).saturating_sub(signed(charged_ns));
                 put_right.min(most).into()
             }
             _ => 0.into(),
         }
+    }
+
+    /// Returns the correction of a mark that is linked, behind `span_ns` of the device's time.
+    fn settle_linked<D: Driver>(
+        &self,
+        here: &Here<'_, D>,
+        costs: &Costs,
+        &Span { mark, now_ns, charged_ns, sharers, is_alone, .. }: &Span<'_>,
+        span_ns: u64,
+        probed: Option<OneLaunch>,
+    ) -> i64 {
+        // The mark's own event, and the one before a probed launch, are no work of the tenant's.
+        let events = 1 + u64::from(mark.probe.is_some());
+        let span_ns = span_ns.saturating_sub(events * self.event_ns()).max(span_ns / 2);
+        if sharers > 1 {
+            return self.beside.part_ns(span_ns, span_ns / sharers, charged_ns);
+        }
+        self.beside.forget();
+        // Where the probed launch was the only one, the device may have waited for the host before it.
+        let own_ns = match probed {
+            Some(probed) if is_alone && probed.charged_ns == charged_ns => {
+                span_ns.min(probed.took_ns)
+            }
+            _ => span_ns,
+        };
+        if is_alone && own_ns > charged_ns.saturating_mul(LONGER) {
+            // The excess is one launch's, most likely.
+            here.words.note_length(own_ns.saturating_sub(charged_ns));
+        }
+        if let Some((key, guess_ns)) = mark.followed.filter(|_| is_alone)
+            && guess_ns == charged_ns
+        {
+            costs.learn(key, own_ns);
+            costs.seen_alone(key, own_ns, now_ns);
+        }
+        signed(own_ns).saturating_sub(signed(charged_ns))
+    }
+
+    /// Returns what a mark's probe has shown of its launch, and learns from it.
+    fn probed<D: Driver>(
+        &self,
+        here: &Here<'_, D>,
+        costs: &Costs,
+        span: &Span<'_>,
+        probe: Probe,
+    ) -> Option<OneLaunch> {
+        let &Span { completed, now_ns, sharers, is_alone, .. } = span;
+        let between_ns = completed.since_begun_ns(here)?;
+        // A rough length stands until the first probe after it.
+        let known_ns = costs.firm(probe.key);
+        let expected = costs.expect(probe.key, now_ns);
+        let is_firm = known_ns.is_some() || matches!(expected, Length::Uneven(_));
+        let charged_ns = probe.charged_ns;
+        let Some(shown) = probe.shows(between_ns, expected != Length::Unknown, is_firm) else {
+            // The probe shows no end, but the launch lies between its events. An uneven launch was charged no
+            // estimate, and all of its probe's time but the host's part is its own.
+            let took_ns = match expected {
+                Length::Uneven(_) => between_ns.saturating_sub(probe.gap_ns),
+                _ => charged_ns.min(between_ns),
+            };
+            return is_alone.then_some(OneLaunch { charged_ns, took_ns, stands_ns: 0 });
+        };
+        let took_ns = match known_ns {
+            None if shown.took_ns > SLICED_FROM_NS => shown.took_ns / sharers.max(1),
+            _ => shown.took_ns,
+        };
+        // With others' work in it a measurement is still an upper bound.
+        let is_new = known_ns.map_or(sharers != 0, |known_ns| took_ns < known_ns);
+        if !is_firm && sharers == 0 {
+            // The launch ended behind its turn, as one longer than a turn always does: it is no longer than the
+            // measured time, and no shorter than its part of it.
+            costs.learn_at_most(probe.key, took_ns);
+            here.words.note_length(took_ns / MOST_AT_ONCE);
+        }
+        if sharers == 1 || is_new {
+            let known = (known_ns, matches!(expected, Length::Uneven(_)));
+            self.learn_probed(costs, span, &probe, Shown { took_ns, ..shown }, known);
+            here.words.note_length(took_ns);
+        }
+        // Beside others the known length stands.
+        let is_shown = sharers <= 1 || known_ns.is_none();
+        is_shown.then_some(OneLaunch { charged_ns, took_ns, stands_ns: probe.stands_ns })
+    }
+
+    /// Learns the length that a probe has shown of a kernel whose length was known as it is here, or to be uneven.
+    fn learn_probed(
+        &self,
+        costs: &Costs,
+        &Span { now_ns, sharers, is_alone, .. }: &Span<'_>,
+        probe: &Probe,
+        Shown { took_ns, is_rough }: Shown,
+        (known_ns, is_uneven): (Option<u64>, bool),
+    ) {
+        // A slice of another context in between must not pass for the kernel's own time.
+        let most_ns = match known_ns {
+            Some(ns) if !is_alone => ns.saturating_mul(3) / 2,
+            _ => u64::MAX,
+        };
+        if let Some(known_ns) = known_ns.filter(|_| is_alone) {
+            self.sample.learn(known_ns, took_ns, probe.stands_ns);
+        }
+        if is_rough {
+            costs.learn_roughly(probe.key, took_ns);
+        } else if is_alone && !self.is_switched_to(probe.at_ns) {
+            costs.learn_alone(probe.key, took_ns, now_ns);
+        } else {
+            costs.learn(probe.key, took_ns.min(most_ns.max(MOST_GROWTH_FROM_NS)));
+            if sharers == 1 && is_uneven {
+                costs.seen_alone(probe.key, took_ns, now_ns);
+            }
+        }
+    }
+}
+
+/// The time between two marks, as the second settles it.
+struct Span<'a> {
+    completed: &'a Completed,
+    mark: Mark,
+    now_ns: u64,
+    /// Charges in it.
+    charged_ns: u64,
+    /// Contexts whose slices may lie in it; 0 where that is not known, and nothing is learnt.
+    sharers: u64,
+    /// Surely no work of others does.
+    is_alone: bool,
+}
+
+/// The launch of a probe as that has shown it, which was charged `charged_ns` and stands for `stands_ns` of the charges.
+#[derive(Clone, Copy, Debug)]
+struct OneLaunch {
+    charged_ns: u64,
+    took_ns: u64,
+    stands_ns: u64,
+}
+
+impl OneLaunch {
+    fn more_ns(self) -> i64 {
+        signed(self.took_ns).saturating_sub(signed(self.charged_ns))
     }
 }
 
