@@ -1,7 +1,7 @@
 //! Admission of a launch: paid from the credit in hand, or behind the waits before it, with the next chunk.
 //!
-//! The slow path has three steps. A *look* reads all that a decision goes by. A *decision* is that the launch goes, or it
-//! is a wait, behind which the next look comes. The launch that goes *pays*.
+//! The slow path has three steps. A *look* reads all that a decision goes by. A *decision* is that the launch goes, or
+//! it is a wait, behind which the next look comes. The launch that goes *pays*.
 //!
 //! Promises: a launch is charged before the driver has it, by its known cost, and counted; after each wait the limits,
 //! the gate and the work in flight are looked at anew. Does not wait itself (`wait`), nor measure launches that have
@@ -19,20 +19,11 @@ use super::lane::Lane;
 use super::oldest::Place;
 use super::rivals::has_rivals;
 use super::ticket::Ticket;
-use super::times::{CHUNK_NS, LONG_NS, SHARED_CHUNK_NS, UNKNOWN_NS};
+use super::tuning;
 use super::turn::{Patience, Turned};
-use super::wait::{Drain, OFTEN_NS, Wait, horizon_ns};
+use super::wait::{Drain, Wait, horizon_ns};
 use crate::cost::{Costs, Length, Moments};
 use crate::pace::{Cap, CapState};
-
-/// Time without work after which a context counts as having been away.
-const AWAY_NS: u64 = 5_000_000;
-
-/// Part of its length by which long work may end later than expected.
-const LATE_PART: u64 = 32;
-
-/// Time constant at which a long launch is forgotten, in launches on the slow path: one and a half half-lives.
-const LONG_LASTS: u64 = 64;
 
 /// Progress of one thread's launch through its waits.
 #[derive(Default)]
@@ -216,13 +207,14 @@ impl Lane {
         if self.wait_for_horizon(here, now_ns, submitted_ns, horizon_ns, next, drain) {
             return None;
         }
-        let chunk_ns = || if here.is_alone(now_ns) { CHUNK_NS } else { SHARED_CHUNK_NS };
+        let chunk_ns =
+            || if here.is_alone(now_ns) { tuning::CHUNK_NS } else { tuning::SHARED_CHUNK_NS };
         let room_ns = if seen.is_beside { 0 } else { horizon_ns.min(chunk_ns()) };
         Some(Goes { next, room_ns, is_let_go })
     }
 
-    /// Pays for a launch that goes, with a chunk of credit for those that follow, and begins to measure it where that is
-    /// due.
+    /// Pays for a launch that goes, with a chunk of credit for those that follow, and begins to measure it where that
+    /// is due.
     fn pay<D: Driver>(
         &self,
         here: &Here<'_, D>,
@@ -252,7 +244,7 @@ impl Lane {
         let room_ns = room_ns.saturating_sub(others_ns).max(room_ns / 4);
         let known_ns = costs.firm(key);
         // Beside strangers a known length stands, and an event behind a kernel may be a slice later.
-        let long_ns = if line.strangers == 0 { LONG_NS } else { u64::MAX };
+        let long_ns = if line.strangers == 0 { tuning::LONG_NS } else { u64::MAX };
         let is_mixed = self.is_mixed(here.gates.stream_word(here.stream), now_ns);
         let is_long = known_ns.is_none_or(|ns| ns >= long_ns);
         let due_ns = match is_mixed {
@@ -292,8 +284,8 @@ impl Lane {
         ticket
     }
 
-    /// Returns how much may be charged before the next window is due, of launches of several streams, and opens one that
-    /// is due now.
+    /// Returns how much may be charged before the next window is due, of launches of several streams, and opens one
+    /// that is due now.
     fn window_due_in_ns<D: Driver>(
         &self,
         here: &Here<'_, D>,
@@ -363,18 +355,22 @@ impl Lane {
         let stripe = here.gates.driver.stripe();
         let left_ns = self.credit.left_ns(stripe);
         // The chunk's size is spread, so that chunks do not end at the same place of a loop each time.
-        let spread_ns = CHUNK_NS / 2 + self.random() % CHUNK_NS;
+        let spread_ns = tuning::CHUNK_NS / 2 + self.random() % tuning::CHUNK_NS;
         let chunk_ns = charged_ns.max(spread_ns.min(room_ns)).saturating_sub(left_ns);
         self.credit.take(stripe, chunk_ns, charged_ns);
         // The launch itself is not settled.
         self.charge(here, line, self.since_ns.load(Relaxed), signed(chunk_ns));
         let before_ns = self.busy_until_ns.load(Relaxed);
-        if now_ns > before_ns.saturating_add(AWAY_NS) {
+        if now_ns > before_ns.saturating_add(tuning::AWAY_NS) {
             self.back_ns.store(now_ns, Relaxed);
         }
         let ahead_ns = before_ns.max(now_ns);
         // One long launch may take longer than expected; a thread that waits for it sees its end.
-        let late_ns = if charged_ns < OFTEN_NS { longer_ns } else { charged_ns / LATE_PART };
+        let late_ns = if charged_ns < tuning::OFTEN_NS {
+            longer_ns
+        } else {
+            charged_ns / tuning::LONG_LATE_PART
+        };
         let until_ns = ahead_ns.saturating_add(chunk_ns).saturating_add(late_ns);
         self.is_overdue.store(0, Relaxed);
         if longer_ns != 0 {
@@ -387,7 +383,7 @@ impl Lane {
 
     fn note_long(&self, cost_ns: Option<u64>) {
         let before_ns = self.long_ns.load(Relaxed);
-        let faded_ns = before_ns.saturating_sub(before_ns / LONG_LASTS);
+        let faded_ns = before_ns.saturating_sub(before_ns / tuning::LONG_LASTS);
         self.long_ns.store(faded_ns.max(cost_ns.unwrap_or(0)), Relaxed);
     }
 
@@ -396,11 +392,11 @@ impl Lane {
     /// launches.
     fn charged_at_first(&self, next: Length, now_ns: u64) -> (u64, u64) {
         match next {
-            Length::Unknown => (UNKNOWN_NS, 0),
+            Length::Unknown => (tuning::UNKNOWN_NS, 0),
             Length::Even(ns) => (ns, 0),
             Length::Uneven(Moments { mean_ns, rms_ns }) => {
                 match self.ring.has_room() && !self.is_blind(now_ns) {
-                    true => (mean_ns.min(UNKNOWN_NS), rms_ns),
+                    true => (mean_ns.min(tuning::UNKNOWN_NS), rms_ns),
                     false => (mean_ns, rms_ns),
                 }
             }

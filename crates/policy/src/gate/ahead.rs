@@ -1,7 +1,8 @@
 //! Work that a lane has let go through its closed gate for another of the tenant's devices, and the state of those
 //! devices as it was seen.
 //!
-//! Promises: words that any thread may read. Does not decide to let a launch go, nor note that: that is done in `linked`.
+//! Promises: words that any thread may read. Does not decide to let a launch go, nor note that: that is done in
+//! `linked`.
 
 use core::sync::atomic::Ordering::Relaxed;
 

@@ -25,25 +25,11 @@ use super::driver::{Driver, Words};
 use super::here::Here;
 use super::lane::Lane;
 use super::marks::Edge;
-use super::shown::CONTEXT_BIAS_NS;
 use super::streams::{STREAMS, THREADS};
-use super::window::{MARKS, Took};
+use super::tuning;
+use super::window::Took;
 use crate::cost::{Costs, Known, is_graph};
 use crate::scaled::scaled;
-
-/// Factor and excess over the charge from which work is late.
-const LONGER: u64 = 4;
-const LATE_NS: u64 = 500_000;
-/// Number of launches of unknown length begun beside others of which one is taken at its word; the rest show nothing.
-/// Some kernels are never seen by themselves.
-const HIDDEN: u64 = 8;
-/// Shortest length of a launch.
-const LEAST_NS: u64 = 500;
-/// Part of a deep queue that a mark stands for.
-const QUEUE_PART: u64 = 8;
-/// Time in flight below which the device may be drained before a kernel, or a graph, reaches it.
-const NEAR_NS: u64 = 50_000;
-const NEAR_GRAPH_NS: u64 = 200_000;
 
 impl Lane {
     /// True while launches of several streams are being measured.
@@ -138,7 +124,7 @@ impl Lane {
         let Some(claim) = self.claim(here.life()) else { return };
         let is_marked = submitted_ns <= self.marked_ns.load(Relaxed);
         if is_marked || self.mark(here, &claim, None, None, line.epoch, line.active) {
-            self.window.open(submitted_ns, MARKS);
+            self.window.open(submitted_ns, tuning::WINDOW_MARKS);
         }
     }
 
@@ -155,7 +141,7 @@ impl Lane {
         }
         let submitted_ns = self.submitted_ns();
         let ahead_ns = self.in_flight_ns(here.now_ns(), submitted_ns);
-        let near_ns = if is_graph(key) { NEAR_GRAPH_NS } else { NEAR_NS };
+        let near_ns = if is_graph(key) { tuning::NEAR_GRAPH_NS } else { tuning::NEAR_NS };
         // The launch itself counts as in flight, and one more may have ended long before its expected end.
         let near_ns = near_ns.max(charged_ns.saturating_mul(2)).saturating_add(charged_ns);
         // The claim's holder may not have seen this launch.
@@ -177,7 +163,7 @@ impl Lane {
             self.begun.set(probed, (key, charged_ns), !is_drained, is_unsure);
         }
         let unmarked_ns = submitted_ns.saturating_sub(self.marked_ns.load(Relaxed));
-        let most_ns = ahead_ns / QUEUE_PART;
+        let most_ns = ahead_ns / tuning::QUEUE_PART;
         self.window.set_deep(!is_drained && most_ns >= near_ns, is_broken);
         is_unknown || is_drained || unmarked_ns >= most_ns
     }
@@ -237,7 +223,8 @@ impl Lane {
         // Work that was charged far too little is charged as soon as it is seen, between windows as well. The launches
         // that follow are measured by themselves, as this may be the first of many; this one teaches nothing, since no
         // short one would.
-        let is_late = took_ns > charged_ns.saturating_mul(LONGER).saturating_add(LATE_NS);
+        let is_late = took_ns
+            > charged_ns.saturating_mul(tuning::LONGER).saturating_add(tuning::WORK_LATE_NS);
         let edge = match mark.edge {
             Edge::Outside if is_late => {
                 self.window.follow(mark.submitted_ns);
@@ -247,7 +234,7 @@ impl Lane {
         };
         if let Some((key, own_ns)) = own {
             let part_ns = scaled(took_ns, own_ns.min(charged_ns), charged_ns).min(took_ns);
-            let part_ns = part_ns.max(LEAST_NS);
+            let part_ns = part_ns.max(tuning::LEAST_LAUNCH_NS);
             // The known length of a hidden launch is a lower bound.
             let teaches = match mark.edge {
                 Edge::Teaches => true,
@@ -256,7 +243,7 @@ impl Lane {
             };
             if teaches {
                 costs.learn(key, part_ns);
-            } else if is_new && self.random().is_multiple_of(HIDDEN) {
+            } else if is_new && self.random().is_multiple_of(tuning::HIDDEN) {
                 costs.learn_roughly(key, part_ns);
             }
             here.words.note_length(part_ns);
@@ -290,8 +277,10 @@ impl Lane {
             0 if !self.has_streams_apart() => {
                 between_ns.saturating_sub(self.event_ns()).max(between_ns / 2)
             }
-            0 if span_ns.is_some_and(|ns| ns.abs_diff(between_ns) < CONTEXT_BIAS_NS * 3 / 2) => {
-                between_ns.saturating_add(CONTEXT_BIAS_NS)
+            0 if span_ns
+                .is_some_and(|ns| ns.abs_diff(between_ns) < tuning::CONTEXT_BIAS_NS * 3 / 2) =>
+            {
+                between_ns.saturating_add(tuning::CONTEXT_BIAS_NS)
             }
             0 => between_ns,
             _ if probe.is_behind => roughly_ns,

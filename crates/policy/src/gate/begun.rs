@@ -6,17 +6,13 @@
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::marks::{Probe, Probed};
+use super::tuning;
 use crate::atomic::{AtomicU32, AtomicU64};
 
-/// Upper bound of the time from a launch's call to the beginning of its kernel on a drained device, as a mark behind
-/// the kernel shows it.
-const BEGINS_NS: u64 = 2_000;
 /// Value of [`Begun::first_ns`]: the launch follows other work at once.
 const FOLLOWS: u64 = u64::MAX;
 /// Value of [`Begun::first_ns`]: the device may have been drained between two launches, or before the mark.
 const APART: u64 = u64::MAX - 1;
-/// Time beyond the charge after which a launch's mark, or the next launch, counts as apart from it.
-const APART_NS: u64 = 50_000;
 
 /// The event before a launch that may find the device drained, until a mark behind it is recorded.
 #[derive(Debug)]
@@ -111,7 +107,7 @@ impl Begun {
     }
 
     fn is_apart(&self, last_ns: u64, now_ns: u64) -> bool {
-        let least_ns = self.charged_ns.load(Relaxed).saturating_add(APART_NS);
+        let least_ns = self.charged_ns.load(Relaxed).saturating_add(tuning::BEGUN_APART_NS);
         now_ns.saturating_sub(last_ns) > least_ns
     }
 
@@ -138,7 +134,7 @@ impl Begun {
         // The device waits for the record of a launch's mark as well, but not for other threads' launches that the
         // driver has before that.
         let now_ns = now_ns();
-        let begins_ns = if is_whole { BEGINS_NS } else { BEGINS_NS / 4 };
+        let begins_ns = if is_whole { tuning::BEGINS_NS } else { tuning::BEGINS_NS / 4 };
         let first_ns = match self.is_apart(self.last_ns.load(Relaxed), now_ns) {
             true => APART,
             false => self.first_ns.load(Relaxed),

@@ -16,20 +16,9 @@ use super::driver::{Driver, Words};
 use super::here::Here;
 use super::lane::Lane;
 use super::marks::Mark;
-use super::times::{HORIZON_NS, LONG_NS};
+use super::tuning;
 use crate::cost::{Costs, Length, Moments};
 use crate::scaled::scaled;
-
-/// A slice of others and the switches around it: time that a stretched kernel takes beyond that is its own.
-const SLICE_NS: u64 = 5_000_000;
-/// Delay that an event may have.
-const LATE_NS: u64 = 500_000;
-
-/// Upper bound of contexts that work on a device at once: a launch has had no less than its part of a span.
-pub(super) const MOST_AT_ONCE: u64 = 8;
-
-/// Factor over the expected time from which one of several launches took almost all of it.
-pub(super) const LONGER: u64 = 4;
 
 impl Mark {
     /// Returns the kernel of the launch before it, where the mark is its own.
@@ -51,7 +40,7 @@ impl Mark {
 
 /// True if launches of this key are let go by the dozen.
 fn is_let_go_as_short(costs: &Costs, key: u64) -> bool {
-    costs.get(key).is_some_and(|ns| ns < LONG_NS)
+    costs.get(key).is_some_and(|ns| ns < tuning::LONG_NS)
 }
 
 /// A launch beside others, as its mark has shown it.
@@ -81,17 +70,18 @@ impl Lane {
         let known = costs.get(key).map(|ns| (key, ns));
         // Long kernels are let go few at a time, and each shows its own length.
         let is_uneven = || matches!(costs.expect(key, now_ns), Length::Uneven(_));
-        let is_asked = |(_, ns): &(u64, u64)| *ns < HORIZON_NS && !is_uneven();
+        let is_asked = |(_, ns): &(u64, u64)| *ns < tuning::HORIZON_NS && !is_uneven();
         let Some((key, known_ns)) = known.filter(is_asked) else { return };
         let Some(span_ns) = completed.since_ns else { return };
         let charged_ns = mark.submitted_ns.saturating_sub(self.settled_ns.load(Relaxed));
         let span_ns = u64::try_from(span_ns).unwrap_or(0);
         // The length of one launch before the mark, if all were of its kind.
         let took_ns = scaled(span_ns, known_ns, charged_ns.max(known_ns));
-        let least_ns = span_ns.saturating_sub(SLICE_NS) / MOST_AT_ONCE;
-        let is_sure = least_ns > charged_ns.saturating_mul(LONGER);
-        let seems_so =
-            mark.sharers <= 1 && took_ns > known_ns.saturating_mul(LONGER).saturating_add(LATE_NS);
+        let least_ns = span_ns.saturating_sub(tuning::SLICE_NS) / tuning::MOST_AT_ONCE;
+        let is_sure = least_ns > charged_ns.saturating_mul(tuning::LONGER);
+        let seems_so = mark.sharers <= 1
+            && took_ns
+                > known_ns.saturating_mul(tuning::LONGER).saturating_add(tuning::EVENT_LATE_NS);
         if mark.linked && (is_sure || seems_so) {
             costs.count_as_uneven(key);
             costs.learn_uneven(key, if is_sure { least_ns } else { took_ns }, now_ns);
@@ -122,7 +112,8 @@ impl Lane {
             Some((key, guess_ns, own_by_span_ns?))
         };
         let one = probed_beside(here, costs, completed).or_else(followed);
-        let least_ns = |took_ns: u64| took_ns.saturating_sub(SLICE_NS) / others.saturating_add(1);
+        let least_ns =
+            |took_ns: u64| took_ns.saturating_sub(tuning::SLICE_NS) / others.saturating_add(1);
         let Some((key, guess_ns, took_ns)) = one else {
             // The known lengths stand, within the bounds of the span.
             let Some(span_ns) = own_by_span_ns else { return 0 };

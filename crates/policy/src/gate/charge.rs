@@ -11,14 +11,8 @@ use super::driver::{Driver, Terms, Words};
 use super::here::Here;
 use super::lane::Lane;
 use super::rivals::has_rivals;
-use super::times::QUANTUM_NS;
+use super::tuning;
 use crate::pace::{Cap, agreed_ns};
-
-/// Least savings of a cap while its tenant has rivals, in device time.
-const BESIDE_NS: u64 = 30_000_000;
-
-/// Time for which a charge may turn out wrong: a cap's savings since then are kept.
-const KEPT_NS: u64 = 50_000_000;
 
 impl Lane {
     /// Returns the tenant's cap. A tenant that waits for its turn must not lose the savings of its cap meanwhile, up to
@@ -33,16 +27,16 @@ impl Lane {
     ) -> Option<Cap> {
         let unsettled_since_ns = match self.has_one_stream() {
             true => unsettled_since_ns,
-            false => unsettled_since_ns.min(now_ns.saturating_sub(KEPT_NS)),
+            false => unsettled_since_ns.min(now_ns.saturating_sub(tuning::SAVED_KEPT_NS)),
         };
         let long_ns = self.long_ns.load(Relaxed).saturating_mul(2);
         let saved_ns = match line.gate {
             gate::FREE => 0,
             // A burst fills a turn: a tenant that gets one kernel into each would wait for another's behind it.
-            _ if has_rivals(line) => long_ns.saturating_mul(2).max(BESIDE_NS),
+            _ if has_rivals(line) => long_ns.saturating_mul(2).max(tuning::BESIDE_SAVED_NS),
             _ => long_ns,
         };
-        let quantum_ns = line.quantum_ns.max(QUANTUM_NS).max(saved_ns);
+        let quantum_ns = line.quantum_ns.max(tuning::QUANTUM_NS).max(saved_ns);
         let share_ppm = terms.share_ppm;
         (share_ppm != 0).then(|| {
             let unsettled_since_ns = here.inside().map_or(unsettled_since_ns, |inside| {

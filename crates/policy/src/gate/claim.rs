@@ -20,12 +20,7 @@ use super::driver::Driver;
 use super::here::Here;
 use super::lane::Lane;
 use super::lives::{CLOSER, CLOSERS, ENDED, HELD, LIFE, life_of};
-
-/// Duration from which an action was done by a thread that was stopped, or kept from its processors, meanwhile.
-pub(super) const STOPPED_NS: u64 = 5_000_000;
-
-/// Longest wait: a call of the driver's takes a few microseconds.
-const SOON_NS: u64 = 20_000;
+use super::tuning;
 
 /// The right to change a lane's marks, and to use its events.
 pub(super) struct Claim<'a>(&'a Lane);
@@ -68,7 +63,7 @@ impl Lane {
 
     /// Takes the claim as [`Lane::claim`] does, for a thread that would measure nothing without it, waiting while
     /// another has it: that one is in the driver for a moment. The wait is no longer than a quarter of the worth of the
-    /// launch that is to be measured, nor than [`SOON_NS`].
+    /// launch that is to be measured, nor than [`tuning::CLAIM_SOON_NS`].
     #[inline(never)]
     pub(super) fn claim_within<D: Driver>(
         &self,
@@ -83,7 +78,7 @@ impl Lane {
             }
             let now_ns = here.now_ns();
             if until_ns == 0 {
-                until_ns = now_ns.saturating_add((worth_ns / 4).min(SOON_NS));
+                until_ns = now_ns.saturating_add((worth_ns / 4).min(tuning::CLAIM_SOON_NS));
             }
             if now_ns >= until_ns || self.is_closed() || self.is_blind(now_ns) {
                 return None;
@@ -109,7 +104,7 @@ impl Lane {
     #[inline(never)]
     pub(super) fn is_blind(&self, now_ns: u64) -> bool {
         let refused_ns = self.refused_ns.load(Relaxed);
-        refused_ns != 0 && now_ns.saturating_sub(refused_ns) >= STOPPED_NS
+        refused_ns != 0 && now_ns.saturating_sub(refused_ns) >= tuning::STOPPED_NS
     }
 
     /// Counts the marks that have not been settled, and may be.

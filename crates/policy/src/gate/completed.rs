@@ -15,14 +15,7 @@ use super::driver::Driver;
 use super::here::Here;
 use super::lane::Lane;
 use super::marks::Mark;
-use super::shown::USUAL_GAP_NS;
-
-/// Ten times the longest delay that was seen.
-const GIVEN_UP_NS: u64 = 5_000_000;
-/// Extent to which two events with nothing between them may be the wrong way around.
-const TIE_NS: i64 = 10_000;
-/// Bound of the clocks' drift: the device's may run faster than the host's by one part in so many.
-const CLOCKS: i64 = 1_000;
+use super::tuning;
 
 /// A mark that has completed.
 #[derive(Clone, Copy, Debug)]
@@ -57,7 +50,7 @@ impl Lane {
         }
         match self.untimed_ns.load(Relaxed) {
             0 => self.untimed_ns.store(now_ns, Relaxed),
-            ns if now_ns.saturating_sub(ns) >= GIVEN_UP_NS => {
+            ns if now_ns.saturating_sub(ns) >= tuning::GIVEN_UP_NS => {
                 return Some(Completed { since_ns: None, ..completed });
             }
             _ => {}
@@ -84,7 +77,7 @@ impl Completed {
     pub(super) fn since_begun_ns<D: Driver>(&self, here: &Here<'_, D>) -> Option<u64> {
         let probe = self.mark.probe?;
         let ns = here.elapsed_ns(probe.event, self.event)?;
-        let begun_ns = probe.at_ns.saturating_sub(USUAL_GAP_NS);
+        let begun_ns = probe.at_ns.saturating_sub(tuning::USUAL_GAP_NS);
         // An event recorded behind the mark before has no earlier time than that mark.
         let most_ns = match self.since_ns {
             Some(since_ns) if self.before_at_ns < begun_ns => since_ns,
@@ -98,10 +91,10 @@ impl Completed {
 /// Returns the most device time that can lie behind an event recorded at `recorded_ns`.
 fn wall_ns(recorded_ns: u64, now_ns: u64) -> i64 {
     let wall_ns = signed(now_ns.saturating_sub(recorded_ns));
-    wall_ns.saturating_add(wall_ns / CLOCKS)
+    wall_ns.saturating_add(wall_ns / tuning::CLOCKS_PART)
 }
 
 /// True if `ns` may lie between two events, of which the second was recorded behind the first.
 fn is_between(ns: i64, most_ns: i64) -> bool {
-    (-TIE_NS..=most_ns.saturating_add(TIE_NS)).contains(&ns)
+    (-tuning::TIE_NS..=most_ns.saturating_add(tuning::TIE_NS)).contains(&ns)
 }

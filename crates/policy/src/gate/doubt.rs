@@ -6,22 +6,13 @@
 //! hides work and keeps its doubt low.
 //!
 //! Promises: time inside a gate's wait is no doubt, nor is time in which others may have had the device, or without a
-//! launch. Nor is a wait of the program's for a context or a stream, which `drain` judges; one for an event shows no end
-//! of work, and counts. Does not measure.
+//! launch. Nor is a wait of the program's for a context or a stream, which `drain` judges; one for an event shows no
+//! end of work, and counts. Does not measure.
 
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::sample::VARIANCE_NS;
+use super::tuning;
 use crate::atomic::AtomicU64;
-
-/// Time over which doubt fades.
-const FADES_US: u64 = 1_000_000;
-/// Sum of squares, in microseconds, from which each launch is measured: the variance that draws may add to a second.
-const HIGH: u64 = VARIANCE_NS * (FADES_US / 1_000);
-/// Upper bound of the sum: such a doubt has faded below [`HIGH`] after some ten seconds.
-const MOST: u64 = 1 << 43;
-/// Time that no number of looks makes a high doubt of: there are no more than 20,000 of such lengths in a second.
-const LITTLE_NS: u64 = 100_000;
 
 /// Doubt of one lane. Threads that look at once may lose one look's.
 #[derive(Debug)]
@@ -53,7 +44,7 @@ impl Doubt {
         let charged_ns = submitted_ns.saturating_sub(self.submitted_ns.load(Relaxed));
         let wall_ns = now_ns.saturating_sub(self.at_ns.load(Relaxed));
         let unseen_ns = wall_ns.saturating_sub(charged_ns);
-        if charged_ns == 0 || unseen_ns < LITTLE_NS { 0 } else { unseen_ns }
+        if charged_ns == 0 || unseen_ns < tuning::DOUBT_LITTLE_NS { 0 } else { unseen_ns }
     }
 
     /// Begins another stretch. The time since the last look was seen, or was no work, but for `unseen_ns`.
@@ -65,15 +56,17 @@ impl Doubt {
         if before_ns == 0 || (squares | unseen_ns) == 0 {
             return;
         }
-        let left_us = FADES_US.saturating_sub(now_ns.saturating_sub(before_ns) / 1_000);
-        let unseen_us = (unseen_ns / 1_000).min(FADES_US);
-        let faded = squares.saturating_mul(left_us) / FADES_US;
-        self.squares.store(faded.saturating_add(unseen_us * unseen_us).min(MOST), Relaxed);
+        let left_us =
+            tuning::DOUBT_FADES_US.saturating_sub(now_ns.saturating_sub(before_ns) / 1_000);
+        let unseen_us = (unseen_ns / 1_000).min(tuning::DOUBT_FADES_US);
+        let faded = squares.saturating_mul(left_us) / tuning::DOUBT_FADES_US;
+        self.squares
+            .store(faded.saturating_add(unseen_us * unseen_us).min(tuning::DOUBT_MOST), Relaxed);
     }
 
     /// True if so much was unseen of late that each launch is measured.
     #[inline(always)]
     pub(super) fn is_high(&self) -> bool {
-        self.squares.load(Relaxed) >= HIGH
+        self.squares.load(Relaxed) >= tuning::DOUBT_HIGH
     }
 }

@@ -2,10 +2,10 @@
 //! blocked for longer than that.
 //!
 //! Promises: only time blocked inside a synchronisation of a context or a stream stands for device time, once for all
-//! threads that are, only where nothing but the tenant's own work can have been waited for, and only as far as it exceeds
-//! the charges. Where anything else can have been, or several threads launch, the excess is doubt. The host's delay in
-//! waking is part of it, so it leads to measurements, not to estimates; the time for which a process is stopped is part
-//! of it too, so there is an upper bound.
+//! threads that are, only where nothing but the tenant's own work can have been waited for, and only as far as it
+//! exceeds the charges. Where anything else can have been, or several threads launch, the excess is doubt. The host's
+//! delay in waking is part of it, so it leads to measurements, not to estimates; the time for which a process is
+//! stopped is part of it too, so there is an upper bound.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -17,20 +17,8 @@ use super::driver::{Driver, Words};
 use super::here::Here;
 use super::lane::Lane;
 use super::rivals::in_turns;
-use super::times::{QUIET_NS, SWITCH_NS};
+use super::tuning;
 use crate::cost::{Costs, is_far};
-
-/// Length from which a synchronisation, or its excess over the charges, may show work that was charged too little.
-const LATE_NS: u64 = 100_000;
-/// Time that a thread may take to return from a synchronisation whose work has ended.
-const WAKE_LATE_NS: u64 = 10_000;
-/// Least excess that starts a hunt: a host that is held up adds less to a wait, most times.
-const HUNT_FROM_NS: u64 = 500_000;
-/// Launches that are measured one by one once work was charged too little.
-const HUNT: u32 = 512;
-/// Upper bound of a wait's charge beyond the expected time: a longer wait may be a process that was stopped. Kernels of
-/// such lengths are measured from then on.
-const MOST_NS: u64 = 200_000_000;
 
 /// Progress of a lane's work at the beginning of a synchronisation.
 #[derive(Clone, Copy, Debug)]
@@ -57,7 +45,7 @@ impl Lane {
     /// True if a synchronisation that returned at `now_ns` may show more than the end of its work.
     #[inline(always)]
     pub(super) fn may_be_late(&self, begun: &Begun, now_ns: u64) -> bool {
-        now_ns.saturating_sub(begun.at_ns) >= LATE_NS || self.ring.pending() != 0
+        now_ns.saturating_sub(begun.at_ns) >= tuning::WAIT_LATE_NS || self.ring.pending() != 0
     }
 
     /// Takes work submitted before the synchronisation for ended; returns the time at which the rest will have.
@@ -100,7 +88,7 @@ impl Lane {
         // Another tenant's work may lie in the wait.
         let quiet_ns = match in_turns(here, &line) {
             true => begun.at_ns,
-            false => begun.at_ns.min(now_ns.saturating_sub(QUIET_NS)),
+            false => begun.at_ns.min(now_ns.saturating_sub(tuning::QUIET_NS)),
         };
         let is_others =
             line.epoch != self.epoch.load(Relaxed) || !self.is_quiet_since(here, &line, quiet_ns);
@@ -114,29 +102,29 @@ impl Lane {
         let charged_ns = charged_ns.saturating_add(put_right_ns);
         let charged_ns = u64::try_from(charged_ns).unwrap_or(0);
         let is_first = now_ns.saturating_sub(blocked_ns)
-            < self.epoch_at_ns.load(Relaxed).saturating_add(SWITCH_NS);
-        let switch_ns = if in_turns(here, &line) && is_first { SWITCH_NS } else { 0 };
-        let ran_ns = blocked_ns.saturating_sub(WAKE_LATE_NS).saturating_sub(switch_ns);
-        let more_ns = ran_ns.saturating_sub(charged_ns).min(MOST_NS);
+            < self.epoch_at_ns.load(Relaxed).saturating_add(tuning::SWITCH_NS);
+        let switch_ns = if in_turns(here, &line) && is_first { tuning::SWITCH_NS } else { 0 };
+        let ran_ns = blocked_ns.saturating_sub(tuning::WAKE_LATE_NS).saturating_sub(switch_ns);
+        let more_ns = ran_ns.saturating_sub(charged_ns).min(tuning::WAIT_MOST_NS);
         // Draws charge for the launches they stand for. In turns draws are few: launches lie beside others' too often.
         let is_unseen = match in_turns(here, &line) {
             true => more_ns > charged_ns / 8,
             false => is_far(charged_ns, ran_ns),
         };
-        if more_ns <= LATE_NS || !is_unseen {
+        if more_ns <= tuning::WAIT_LATE_NS || !is_unseen {
             return;
         }
-        // A copy, a wait or a host function since the last synchronisation may be the cause of the long wait, or a stop of
-        // the process amid several threads' launches; or a kernel that was short when it was measured: what is not certain
-        // is measured from here on.
+        // A copy, a wait or a host function since the last synchronisation may be the cause of the long wait, or a stop
+        // of the process amid several threads' launches; or a kernel that was short when it was measured: what is not
+        // certain is measured from here on.
         let is_broken = self.breaks.load(Relaxed) != self.breaks_done.load(Relaxed);
         if is_broken || self.has_threads() {
             self.doubt.look(now_ns, submitted_ns, more_ns);
             return;
         }
         self.charge(here, &line, since_ns, signed(more_ns));
-        if more_ns >= HUNT_FROM_NS {
-            costs.hunt(HUNT);
+        if more_ns >= tuning::HUNT_FROM_NS {
+            costs.hunt(tuning::HUNT);
         }
         self.window.put_right(submitted_ns);
     }

@@ -13,6 +13,7 @@ use divvy_abi::config::GateLine;
 use divvy_abi::usage::gate;
 
 use super::meet::{Board, Meeting};
+use super::tuning;
 use crate::atomic::AtomicU64;
 use crate::pace::Clock;
 
@@ -127,14 +128,6 @@ pub trait Device: Copy + Debug {
     fn is(&self, other: Self) -> bool;
 }
 
-/// Slots that are searched for processes at work.
-pub(super) const LOOKED_AT: usize = 64;
-
-/// Time after its last launch from which a process's sleep is no sign of work: it may sleep for anything.
-const OVERDUE_NS: u64 = 5_000_000;
-/// Upper bound of a launch's length: no longer one is believed, even if its process has had one.
-const LONGEST_NS: u64 = 250_000_000;
-
 /// The words of one device in the tenant's files: a line for each process, the tenant's, the owner's.
 ///
 /// A process's line is written by it alone, with plain loads and stores of atomic words.
@@ -177,7 +170,7 @@ pub trait Words: Clock + Copy + Debug {
     /// Cost: a load or three for each slot that was ever in use, of the first 64: the lowest free slot is the next to
     /// be taken.
     fn others_at_work(&self, now_ns: u64, but: usize) -> u32 {
-        let others = (1..self.slots_high().min(LOOKED_AT))
+        let others = (1..self.slots_high().min(tuning::LOOKED_AT))
             .filter(|slot| *slot != self.slot() && *slot != but);
         let at_work = others.filter(|slot| self.works_until_ns(*slot) > now_ns);
         u32::try_from(at_work.count()).unwrap_or(u32::MAX)
@@ -193,10 +186,10 @@ pub trait Words: Clock + Copy + Debug {
             return busy_ns;
         }
         let longest_ns = match word(gate::LONGEST_NS) {
-            0 => LONGEST_NS,
-            ns => ns.min(LONGEST_NS),
+            0 => tuning::LONGEST_LAUNCH_NS,
+            ns => ns.min(tuning::LONGEST_LAUNCH_NS),
         };
-        let left_ns = (2 * longest_ns).max(OVERDUE_NS);
+        let left_ns = (2 * longest_ns).max(tuning::SLEEP_BELIEVED_NS);
         busy_ns.max(word(gate::LAST_LAUNCH_NS).saturating_add(left_ns))
     }
 

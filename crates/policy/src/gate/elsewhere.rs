@@ -1,4 +1,5 @@
-//! State of a tenant's other devices, as their words tell it, and as a thread sees it that waits at the closed gate of one.
+//! State of a tenant's other devices, as their words tell it, and as a thread sees it that waits at the closed gate of
+//! one.
 //!
 //! Promises: a look is some loads for each slot that was ever in use; none of it where the tenant has one device. Does
 //! not decide what the state is worth: that is done in `linked`.
@@ -8,26 +9,8 @@ use core::sync::atomic::Ordering::Relaxed;
 use divvy_abi::MAX_DEVICES;
 use divvy_abi::usage::{SHARED_SLOT, gate, gate_tenant};
 
-use super::driver::{LOOKED_AT, Words};
-
-/// Multiple of its length in which device time that was let go is paid back, in wall time.
-const PAID_IN: u64 = 5;
-/// Longest time between two looks of a thread that waits for such work and says so; and age up to which that counts.
-pub(super) const LATE_LOOK_NS: u64 = 200_000;
-const LATE_NS: u64 = 1_000_000;
-/// Time for which devices count as linked after their work has shown it.
-const LINKED_NS: u64 = 30_000_000_000;
-/// Savings of linked devices' caps, in device time: a closed one costs the others' wait for it.
-pub(super) const LINKED_QUANTUM_NS: u64 = 40_000_000;
-/// Time between two looks at other devices: while they are linked and work, while they work, while they wait, and else.
-const LOOK_NS: u64 = 100_000;
-const BUSY_LOOK_NS: u64 = 500_000;
-const IDLE_LOOK_NS: u64 = 2_000_000;
-const AWAY_LOOK_NS: u64 = 20_000_000;
-/// Longest time between two announcements of a thread that waits at the gate.
-const ATTENDED_NS: u64 = 10_000_000;
-/// Time after its last launch from which a process's sleep is not for that launch, or the process is no more.
-const ASLEEP_NS: u64 = 1_000_000_000;
+use super::driver::Words;
+use super::tuning;
 
 /// State of the tenant's other devices.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -51,7 +34,7 @@ impl<W: Words> Linked<'_, W> {
     /// True if its work and another device's have waited for each other of late.
     pub(super) fn is_linked(&self, now_ns: u64) -> bool {
         let linked_ns = self.0.word(SHARED_SLOT, gate_tenant::LINKED_NS).load(Relaxed);
-        linked_ns != 0 && now_ns.wrapping_sub(linked_ns) < LINKED_NS
+        linked_ns != 0 && now_ns.wrapping_sub(linked_ns) < tuning::LINKED_NS
     }
 
     /// Counts the device as linked from `now_ns` on.
@@ -62,14 +45,14 @@ impl<W: Words> Linked<'_, W> {
     /// Returns the device time that was let go there of late and is not paid back.
     pub(super) fn ahead_ns(&self, now_ns: u64) -> u64 {
         let paid_ns = self.0.word(SHARED_SLOT, gate_tenant::AHEAD_NS).load(Relaxed);
-        paid_ns.saturating_sub(now_ns) / PAID_IN
+        paid_ns.saturating_sub(now_ns) / tuning::PAID_IN
     }
 
     /// Adds to [`Linked::ahead_ns`]. Of two additions at once one may be lost.
     pub(super) fn add_ahead(&self, ns: u64, now_ns: u64) {
         let word = self.0.word(SHARED_SLOT, gate_tenant::AHEAD_NS);
         let paid_ns = word.load(Relaxed).max(now_ns);
-        word.store(paid_ns.saturating_add(ns.saturating_mul(PAID_IN)), Relaxed);
+        word.store(paid_ns.saturating_add(ns.saturating_mul(tuning::PAID_IN)), Relaxed);
     }
 
     /// Notes that work on it should have ended.
@@ -81,14 +64,14 @@ impl<W: Words> Linked<'_, W> {
     fn look(&self, now_ns: u64) -> Look {
         let mut seen = Look::default();
         let late_ns = self.0.word(SHARED_SLOT, gate_tenant::LATE_NS).load(Relaxed);
-        let is_late = now_ns.saturating_sub(late_ns) < LATE_NS;
-        for slot in 1..self.0.slots_high().min(LOOKED_AT) {
+        let is_late = now_ns.saturating_sub(late_ns) < tuning::LATE_SAID_NS;
+        for slot in 1..self.0.slots_high().min(tuning::LOOKED_AT) {
             let word = |word| self.0.word(slot, word).load(Relaxed);
             let [busy_ns, launched_ns] = [gate::BUSY_UNTIL_NS, gate::LAST_LAUNCH_NS].map(word);
-            seen.is_attended |= busy_ns.saturating_add(ATTENDED_NS) > now_ns;
+            seen.is_attended |= busy_ns.saturating_add(tuning::ATTENDED_NS) > now_ns;
             let is_overdue = busy_ns <= now_ns;
             // A process that sleeps for work publishes nothing more of it; neither does one that was killed.
-            let may_sleep = || now_ns.saturating_sub(launched_ns) < ASLEEP_NS;
+            let may_sleep = || now_ns.saturating_sub(launched_ns) < tuning::ASLEEP_NS;
             if is_overdue && (word(gate::SLEEPERS) == 0 || !may_sleep()) {
                 continue;
             }
@@ -125,10 +108,10 @@ impl Elsewhere {
         self.overdue = self.overdue.wrapping_add(seen.overdue);
         self.devices |= u32::from(seen.overdue != 0) << (nth % MAX_DEVICES);
         let look_ns = match seen.works {
-            true if self.is_linked => LOOK_NS,
-            true => BUSY_LOOK_NS,
-            false if seen.is_attended => IDLE_LOOK_NS,
-            false => AWAY_LOOK_NS,
+            true if self.is_linked => tuning::LINKED_LOOK_NS,
+            true => tuning::BUSY_LOOK_NS,
+            false if seen.is_attended => tuning::IDLE_LOOK_NS,
+            false => tuning::AWAY_LOOK_NS,
         };
         let look_ns = now_ns.saturating_add(look_ns);
         self.look_ns = if self.look_ns == 0 { look_ns } else { self.look_ns.min(look_ns) };

@@ -1,5 +1,5 @@
-//! A thread at the gate of its current context: what a lane asks of the driver and of the tenant's words where one call of
-//! theirs does not tell it. All else a lane asks of them itself.
+//! A thread at the gate of its current context: what a lane asks of the driver and of the tenant's words where one call
+//! of theirs does not tell it. All else a lane asks of them itself.
 //!
 //! Promises: our own events are recorded only on the stream the program launches on, or behind a whole context where
 //! several are in use and nothing is being captured; nothing is recorded on a stream that is being captured; events are
@@ -15,17 +15,12 @@ use divvy_abi::config::{GateLine, gate};
 use divvy_abi::usage::SHARED_SLOT;
 
 use super::driver::{Device, Driver, LaunchStream, Terms, Words};
-use super::elsewhere::{Elsewhere, LINKED_QUANTUM_NS, Linked};
+use super::elsewhere::{Elsewhere, Linked};
 use super::inside::Inside;
 use super::process::{Current, Gates};
+use super::tuning;
 use super::turn::{Had, Patience, Queued, Turned};
 use crate::pace::Clock;
-
-/// Time for which a waiter spins before its gate is expected to open.
-const SPIN_NS: u64 = 150_000;
-
-/// Device time of a turn of tenants that meet: switches cost time.
-const SHARED_QUANTUM_NS: u64 = 20_000_000;
 
 /// Value of a life that was not asked for yet: lives are counted from 0.
 const UNASKED: u64 = u64::MAX - 1;
@@ -139,10 +134,10 @@ impl<'a, D: Driver> Here<'a, D> {
         line.active = line.active.max(others.saturating_add(1));
         // A cap that closes for a shorter time does not show that devices wait for each other.
         if self.has_others() && line.active <= 1 || !self.is_alone(now_ns) {
-            line.quantum_ns = line.quantum_ns.max(SHARED_QUANTUM_NS);
+            line.quantum_ns = line.quantum_ns.max(tuning::MEET_QUANTUM_NS);
         }
         if self.is_linked(now_ns) {
-            line.quantum_ns = line.quantum_ns.max(LINKED_QUANTUM_NS);
+            line.quantum_ns = line.quantum_ns.max(tuning::LINKED_QUANTUM_NS);
         }
         line
     }
@@ -192,9 +187,9 @@ impl<'a, D: Driver> Here<'a, D> {
     pub(super) fn wait(&self, state: u32, deadline_ns: u64) {
         let t_open_ns = if state == gate::CLOSED { self.line().t_open_ns } else { 0 };
         let now_ns = self.now_ns();
-        let open_ns = t_open_ns.saturating_add(SPIN_NS);
-        if t_open_ns > now_ns.saturating_add(SPIN_NS) {
-            self.words.wait(state, deadline_ns.min(t_open_ns.saturating_sub(SPIN_NS)));
+        let open_ns = t_open_ns.saturating_add(tuning::SPIN_NS);
+        if t_open_ns > now_ns.saturating_add(tuning::SPIN_NS) {
+            self.words.wait(state, deadline_ns.min(t_open_ns.saturating_sub(tuning::SPIN_NS)));
         } else if open_ns > now_ns {
             // Short steps without sleep, up to just after the gate should have opened.
             while self.device().state() == state && self.now_ns() < open_ns {
@@ -227,8 +222,8 @@ impl<'a, D: Driver> Here<'a, D> {
         }
     }
 
-    /// Asks for the device where no owner makes turns, for what is in flight and a launch of `next_ns`: 0 when it may be
-    /// used, else when to ask again.
+    /// Asks for the device where no owner makes turns, for what is in flight and a launch of `next_ns`: 0 when it may
+    /// be used, else when to ask again.
     #[inline(never)]
     pub(super) fn ask_device(&self, now_ns: u64, next_ns: u64) -> u64 {
         let busy_until_ns = self.words.busy_until_ns().load(Relaxed);
@@ -262,8 +257,8 @@ impl<'a, D: Driver> Here<'a, D> {
         self.life.get()
     }
 
-    /// Records event `event` behind all work that the calling thread's launch follows on its stream, or, `whole`, behind
-    /// all of the context's work where the driver can; `None` where it refuses, or the stream is being captured.
+    /// Records event `event` behind all work that the calling thread's launch follows on its stream, or, `whole`,
+    /// behind all of the context's work where the driver can; `None` where it refuses, or the stream is being captured.
     pub(super) fn record(&self, event: u32, whole: bool) -> Option<Behind> {
         let (gates, (context, _)) = (self.gates, self.current);
         let driver = &gates.driver;

@@ -2,9 +2,9 @@
 //!
 //! Contexts of several processes are sliced by the driver, and each switch costs as much as a kernel may last; and the
 //! first to wake of those that wait for one cap has all that it opens for. So processes of a tenant with a cap queue:
-//! one has the tenant's turn on the device until it has used [`TURN_NS`] of device time or has nothing to do, then the
-//! turn goes to the one that was served least. The words lie in the tenant's usage file, with a daemon and without; a
-//! daemon sees one tenant.
+//! one has the tenant's turn on the device until it has used [`tuning::TURN_NS`] of device time or has nothing to do,
+//! then the turn goes to the one that was served least. The words lie in the tenant's usage file, with a daemon and
+//! without; a daemon sees one tenant.
 //!
 //! Processes whose work may wait for one another's, since they share memory or events, are one *unit*: the turn is
 //! theirs together, and they go at once. Where work seems to have waited for another's all the same, twice within 2 s,
@@ -13,10 +13,10 @@
 //! each one's use is measured alone now and then.
 //!
 //! Promises: a place is a lease. A process that is killed or stopped, or has nothing to do, has lost the turn
-//! [`IDLE_NS`] after its work should have ended, and is passed over [`STEP_NS`] after it could have been next. A
-//! process that comes back counts as served as much as those that are there: neither absence nor a time alone counts.
-//! Work that does not end is waited for [`PATIENCE_NS`] beyond its first announced end, regardless of later ones. A
-//! process that is alone in its tenant pays one load.
+//! [`tuning::IDLE_NS`] after its work should have ended, and is passed over [`tuning::STEP_NS`] after it could have
+//! been next. A process that comes back counts as served as much as those that are there: neither absence nor a time
+//! alone counts. Work that does not end is waited for [`tuning::PATIENCE_NS`] beyond its first announced end,
+//! regardless of later ones. A process that is alone in its tenant pays one load.
 //!
 //! Does not wait, and does not know of caps: that is the lane's.
 
@@ -25,44 +25,9 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use divvy_abi::usage::{SHARED_SLOT, gate, gate_tenant};
 
 use super::driver::Words;
+use super::tuning;
 use super::turn::{Had, Patience, Queued, Turned};
 use super::turn_word::{JOINED, Turn};
-
-/// Device time of a turn while others of the tenant wait; less where many do, so that all are served within 40 ms.
-pub const TURN_NS: u64 = 10_000_000;
-/// Device time in which all waiting processes are served.
-const ROUND_NS: u64 = 40_000_000;
-/// The shortest turn: a switch of contexts takes some 0.2 ms.
-const LEAST_TURN_NS: u64 = 2_500_000;
-/// Time that a process keeps the turn without work in flight.
-const IDLE_NS: u64 = 1_000_000;
-/// Delay after which each process that was served more may take a turn that none before it has taken.
-const STEP_NS: u64 = 1_000_000;
-/// Time that a place in the queue lasts; each look renews it.
-const PLACE_NS: u64 = 60_000_000;
-/// Delay behind all others of the process that handed the turn on, before it may take it back.
-const AGAIN_NS: u64 = 4_000_000;
-/// Longest time between two looks of a process that waits, and of the next one once the turn is handed on: its holder's
-/// last synchronisation may return sooner than could be told.
-const LOOK_NS: u64 = 20_000_000;
-const NEXT_LOOK_NS: u64 = 500_000;
-/// Furthest time ahead that is believed of a process's place, and of its work; a later one is ignored.
-const BELIEVED_NS: u64 = 1_000_000_000;
-const WORK_BELIEVED_NS: u64 = 10_000_000_000;
-/// Longest wait for work in flight at a hand-over, beyond its first announced end.
-const PATIENCE_NS: u64 = 250_000_000;
-/// Upper bound of a turn in wall time, as a multiple of its device time.
-const WALL_PARTS: u64 = 2;
-/// Wall time after which a turn is judged by its use.
-const JUDGED_NS: u64 = 5_000_000;
-/// Time for which others may go beside a turn's holder before it is judged anew.
-const LOOSE_NS: u64 = 100_000_000;
-/// Time for which a tenant takes no turns once work has waited for another process's, which is when that seems so twice
-/// within the second time.
-const TOGETHER_NS: u64 = 60_000_000_000;
-const SUSPECTED_NS: u64 = 2_000_000_000;
-/// Time behind its end for which work may not be settled yet.
-const UNSETTLED_NS: u64 = 5_000_000;
 
 /// The tenant's other processes, as one look shows them.
 #[derive(Default)]
@@ -111,8 +76,8 @@ impl<W: Words> Inside<W> {
         }
         let together_ns = words.word(SHARED_SLOT, gate_tenant::TOGETHER_NS).load(Relaxed);
         // A time too far ahead counts as none.
-        let takes_turns =
-            together_ns == 0 || together_ns.wrapping_sub(now_ns().wrapping_add(1)) >= TOGETHER_NS;
+        let takes_turns = together_ns == 0
+            || together_ns.wrapping_sub(now_ns().wrapping_add(1)) >= tuning::TOGETHER_NS;
         takes_turns.then_some(Self { words, may_share })
     }
 
@@ -128,8 +93,8 @@ impl<W: Words> Inside<W> {
     fn suspect(&self, now_ns: u64) {
         let word = self.words.word(SHARED_SLOT, gate_tenant::TOGETHER_NS);
         // A time in the past is that of the last suspicion.
-        let is_again = now_ns.wrapping_sub(word.load(Relaxed)) < SUSPECTED_NS;
-        let until_ns = if is_again { now_ns.saturating_add(TOGETHER_NS) } else { now_ns };
+        let is_again = now_ns.wrapping_sub(word.load(Relaxed)) < tuning::SUSPECTED_NS;
+        let until_ns = if is_again { now_ns.saturating_add(tuning::TOGETHER_NS) } else { now_ns };
         word.store(until_ns, Relaxed);
     }
 
@@ -212,11 +177,11 @@ impl<W: Words> Inside<W> {
     fn used_since(&self, Had { began_ns, since_ns }: Had, is_new: bool, now_ns: u64) -> Used {
         let used_ns = u64::try_from(self.used_ns()).unwrap_or(0);
         let wall_ns = if is_new || since_ns == 0 { 0 } else { now_ns.saturating_sub(since_ns) };
-        Used { ns: used_ns, wall_ns, is_over: now_ns.saturating_sub(began_ns) >= LOOSE_NS }
+        Used { ns: used_ns, wall_ns, is_over: now_ns.saturating_sub(began_ns) >= tuning::LOOSE_NS }
     }
 
-    /// Returns the kind of turn of a process that goes without a look at the others: in a turn that is shared, or in its
-    /// own, of which it has `used` little.
+    /// Returns the kind of turn of a process that goes without a look at the others: in a turn that is shared, or in
+    /// its own, of which it has `used` little.
     fn goes_at_once(
         &self,
         turn: Turn,
@@ -233,7 +198,7 @@ impl<W: Words> Inside<W> {
             // The holder is alone for a while, so that its use is measured without the others' slices.
             self.begin(turn);
             Turned::Begun
-        } else if used.ns < LEAST_TURN_NS && used.wall_ns < JUDGED_NS || is_loose {
+        } else if used.ns < tuning::LEAST_TURN_NS && used.wall_ns < tuning::JUDGED_NS || is_loose {
             if is_new { Turned::Begun } else { Turned::GoesOn }
         } else {
             return None;
@@ -242,13 +207,14 @@ impl<W: Words> Inside<W> {
         Some(turned)
     }
 
-    /// Hands the turn on, of which this process has used its part, and returns its place behind the others; `None` where
-    /// the turn goes on, by itself or shared.
+    /// Hands the turn on, of which this process has used its part, and returns its place behind the others; `None`
+    /// where the turn goes on, by itself or shared.
     fn hand_on(&self, turn: Turn, used: Used, queue: &Queue, now_ns: u64) -> Option<Place> {
-        let turn_ns = ROUND_NS / queue.waiting.saturating_add(1);
-        let turn_ns = turn_ns.clamp(LEAST_TURN_NS, TURN_NS);
-        let goes_on = used.ns < turn_ns && used.wall_ns < WALL_PARTS * turn_ns;
-        let is_little = used.wall_ns >= JUDGED_NS && used.ns < used.wall_ns / WALL_PARTS;
+        let turn_ns = tuning::ROUND_NS / queue.waiting.saturating_add(1);
+        let turn_ns = turn_ns.clamp(tuning::LEAST_TURN_NS, tuning::TURN_NS);
+        let goes_on = used.ns < turn_ns && used.wall_ns < tuning::WALL_PARTS * turn_ns;
+        let is_little =
+            used.wall_ns >= tuning::JUDGED_NS && used.ns < used.wall_ns / tuning::WALL_PARTS;
         if self.may_share && queue.waiting != 0 && is_little {
             // The holder alone leaves most of the device unused.
             self.change(turn, turn.loosened());
@@ -269,7 +235,7 @@ impl<W: Words> Inside<W> {
         Some(Place {
             turn: if is_handed_on { turn.handed_on() } else { turn },
             ahead: queue.waiting,
-            later_ns: AGAIN_NS,
+            later_ns: tuning::AGAIN_NS,
             may_be_next: false,
         })
     }
@@ -284,13 +250,13 @@ impl<W: Words> Inside<W> {
         patience: &mut Patience,
     ) -> Result<Turned, Queued> {
         let has_waited = self.own(gate::LEASE_NS) > now_ns;
-        self.set(gate::LEASE_NS, now_ns.saturating_add(PLACE_NS));
-        let later_ns = STEP_NS.saturating_mul(ahead).saturating_add(later_ns);
+        self.set(gate::LEASE_NS, now_ns.saturating_add(tuning::PLACE_NS));
+        let later_ns = tuning::STEP_NS.saturating_mul(ahead).saturating_add(later_ns);
         let held_ns = self.awaited_until_ns(turn, now_ns, patience);
         let free_ns = held_ns.saturating_add(later_ns);
         if now_ns < free_ns {
             let is_next = may_be_next && !turn.is_held() && ahead == 0;
-            let look_ns = if is_next { NEXT_LOOK_NS } else { LOOK_NS };
+            let look_ns = if is_next { tuning::NEXT_LOOK_NS } else { tuning::PLACE_LOOK_NS };
             let until_ns = free_ns.min(now_ns.saturating_add(look_ns));
             return Err(Queued { turn: turn.0, until_ns });
         }
@@ -302,7 +268,7 @@ impl<W: Words> Inside<W> {
             false => turn.taken_by(unit),
         };
         if !self.change(turn, mine) {
-            return Err(Queued { turn: turn.0, until_ns: now_ns.saturating_add(STEP_NS) });
+            return Err(Queued { turn: turn.0, until_ns: now_ns.saturating_add(tuning::STEP_NS) });
         }
         self.begin(mine);
         self.go_on(now_ns);
@@ -324,7 +290,8 @@ impl<W: Words> Inside<W> {
             return held_ns;
         }
         if patience.turn != turn.0 {
-            *patience = Patience { turn: turn.0, deadline_ns: held_ns.saturating_add(PATIENCE_NS) };
+            *patience =
+                Patience { turn: turn.0, deadline_ns: held_ns.saturating_add(tuning::PATIENCE_NS) };
         }
         if now_ns < patience.deadline_ns {
             return held_ns;
@@ -345,7 +312,7 @@ impl<W: Words> Inside<W> {
 
     #[inline(never)]
     fn go_on(&self, now_ns: u64) {
-        self.set(gate::LEASE_NS, now_ns.saturating_add(IDLE_NS));
+        self.set(gate::LEASE_NS, now_ns.saturating_add(tuning::IDLE_NS));
     }
 
     /// Returns the device time used since the turn began, or since it was counted last. Negative where an earlier
@@ -373,7 +340,9 @@ impl<W: Words> Inside<W> {
         let ahead = self.queue_up(now_ns, queue).unwrap_or(queue.ahead);
         match !turn.is_held() && self.own(gate::TURN) == turn.number() {
             // It was this process that handed the turn on.
-            true => Place { turn, ahead: queue.waiting, later_ns: AGAIN_NS, may_be_next: true },
+            true => {
+                Place { turn, ahead: queue.waiting, later_ns: tuning::AGAIN_NS, may_be_next: true }
+            }
             false => Place { turn, ahead, later_ns: 0, may_be_next: true },
         }
     }
@@ -390,7 +359,7 @@ impl<W: Words> Inside<W> {
         let served_ns = match self.own(gate::TURN) {
             0 => most_ns,
             // The value lies between the two; not `clamp`, which may panic.
-            _ => most_ns.saturating_add(TURN_NS).min(before_ns.max(least_ns)),
+            _ => most_ns.saturating_add(tuning::TURN_NS).min(before_ns.max(least_ns)),
         };
         (served_ns != before_ns).then(|| {
             self.set(gate::SERVED_NS, served_ns);
@@ -410,11 +379,13 @@ impl<W: Words> Inside<W> {
             let busy_ns = self.words.works_until_ns(slot);
             match turn.is_held() {
                 false => busy_ns,
-                true => self.load(slot, gate::LEASE_NS).max(busy_ns.saturating_add(IDLE_NS)),
+                true => {
+                    self.load(slot, gate::LEASE_NS).max(busy_ns.saturating_add(tuning::IDLE_NS))
+                }
             }
         });
         let held_ns = held_ns.fold(0, u64::max);
-        if held_ns > now_ns.saturating_add(WORK_BELIEVED_NS) { 0 } else { held_ns }
+        if held_ns > now_ns.saturating_add(tuning::WORK_BELIEVED_NS) { 0 } else { held_ns }
     }
 
     fn look(&self, unit: usize, now_ns: u64) -> Queue {
@@ -423,7 +394,8 @@ impl<W: Words> Inside<W> {
         let mut queue = Queue::default();
         for slot in self.others() {
             let lease_ns = self.load(slot, gate::LEASE_NS);
-            let is_there = lease_ns > now_ns && lease_ns <= now_ns.saturating_add(BELIEVED_NS);
+            let is_there =
+                lease_ns > now_ns && lease_ns <= now_ns.saturating_add(tuning::BELIEVED_NS);
             let other_unit = self.unit(slot);
             let has_turn = turn.is_held() && turn.unit() == other_unit;
             let other = (self.load(slot, gate::SERVED_NS), slot);
@@ -465,9 +437,10 @@ impl<W: Words> Inside<W> {
     pub fn unsettled_since_ns(&self, own_ns: u64, now_ns: u64) -> u64 {
         self.set(gate::UNSETTLED_NS, if own_ns == u64::MAX { 0 } else { own_ns });
         let since_ns = |slot: usize| {
-            let at_work = self.words.works_until_ns(slot).saturating_add(UNSETTLED_NS) > now_ns;
+            let at_work =
+                self.words.works_until_ns(slot).saturating_add(tuning::UNSETTLED_NS) > now_ns;
             let since_ns = self.load(slot, gate::UNSETTLED_NS);
-            let is_told = since_ns != 0 && since_ns.saturating_add(BELIEVED_NS) > now_ns;
+            let is_told = since_ns != 0 && since_ns.saturating_add(tuning::BELIEVED_NS) > now_ns;
             (at_work && is_told).then_some(since_ns)
         };
         self.others().filter_map(since_ns).fold(own_ns, u64::min)

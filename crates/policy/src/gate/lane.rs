@@ -1,16 +1,16 @@
 //! One context's launches: the submitted and the completed part of their work, and the state that measures them.
 //!
-//! A thread that records or settles marks holds the lane's claim ([`super::claim`]). A thread that finds the claim taken
-//! goes on without a mark, and its work lies before the next mark of whichever thread. Marks and probes are recorded in
-//! `measure`, and `admit` decides when a launch may go.
+//! A thread that records or settles marks holds the lane's claim ([`super::claim`]). A thread that finds the claim
+//! taken goes on without a mark, and its work lies before the next mark of whichever thread. Marks and probes are
+//! recorded in `measure`, and `admit` decides when a launch may go.
 //!
 //! Promises: each field is an atomic, or made of atomics, that any thread may read without the claim; two fields that
 //! are read one after the other may not fit together, and no decision needs that they do. Does not call the driver or
 //! the clock, and does not decide when a launch goes.
 //!
 //! The unit of most fields is a nanosecond, of three kinds. A *total* (`done_ns`, `settled_ns`, `marked_ns`, and
-//! [`Lane::submitted_ns`]) is estimated device time of all launches since the lane began; a *time*, as the comments say,
-//! is of the host's clock; the rest are lengths.
+//! [`Lane::submitted_ns`]) is estimated device time of all launches since the lane began; a *time*, as the comments
+//! say, is of the host's clock; the rest are lengths.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -27,14 +27,15 @@ use super::streams::Streams;
 use super::window::Window;
 use crate::atomic::{AtomicU32, AtomicU64};
 
-/// Start of the generator, which is stored with these bits flipped: a new lane is all zeros, so that the static table of
-/// lanes takes no room in the library's file.
+/// Start of the generator, which is stored with these bits flipped: a new lane is all zeros, so that the static table
+/// of lanes takes no room in the library's file.
 const SEED: u64 = 0x2545_f491_4f6c_dd1d;
 
 /// The launches of one context.
 #[derive(Debug)]
 pub(super) struct Lane {
-    /// Credit of the context's threads, and the total of all launches that were charged, which excludes credit that is left.
+    /// Credit of the context's threads, and the total of all launches that were charged, which excludes credit that is
+    /// left.
     pub(super) credit: Credit,
     /// Device time charged for admitted launches whose call of the driver has not returned yet.
     pub(super) coming_ns: AtomicU64,
@@ -42,8 +43,8 @@ pub(super) struct Lane {
     pub(super) done_ns: AtomicU64,
     /// Time at which the work in flight will have ended, as is estimated.
     pub(super) busy_until_ns: AtomicU64,
-    /// Time at which work in flight of uneven cost will have ended. Such work is charged its measured length once it has
-    /// ended, since no estimate of it is good enough to be charged before.
+    /// Time at which work in flight of uneven cost will have ended. Such work is charged its measured length once it
+    /// has ended, since no estimate of it is good enough to be charged before.
     pub(super) uneven_until_ns: AtomicU64,
     /// Not 0 while work in flight takes longer than expected.
     pub(super) is_overdue: AtomicU32,
@@ -56,15 +57,15 @@ pub(super) struct Lane {
     pub(super) unknown: AtomicU32,
     /// Number of breaks so far: see [`Lane::break_span`].
     pub(super) breaks: AtomicU32,
-    /// Value of `breaks` at the last mark that was recorded while an earlier mark was incomplete, linked or not. A mark on a
-    /// drained device is never linked, and leaves this alone.
+    /// Value of `breaks` at the last mark that was recorded while an earlier mark was incomplete, linked or not. A mark
+    /// on a drained device is never linked, and leaves this alone.
     pub(super) breaks_marked: AtomicU32,
     /// Value of `breaks` at the begin of the last synchronisation after which all of the context's work had ended.
     pub(super) breaks_done: AtomicU32,
     /// Held while marks are recorded or settled.
     pub(super) claims: Claims,
-    /// Time at which a thread was first refused the claim since it was last granted; 0 if none was. From it follows that
-    /// the lane is *blind*: the thread that has the claim does not run, so that nothing can be measured.
+    /// Time at which a thread was first refused the claim since it was last granted; 0 if none was. From it follows
+    /// that the lane is *blind*: the thread that has the claim does not run, so that nothing can be measured.
     pub(super) refused_ns: AtomicU64,
     /// Not 0 if the lane was blind at some time since a mark's event was last recorded.
     pub(super) was_blind: AtomicU32,
@@ -80,8 +81,8 @@ pub(super) struct Lane {
     pub(super) anchor: AtomicU32,
     /// Time just before the anchor's recording, by the host's clock.
     pub(super) anchor_at_ns: AtomicU64,
-    /// Time since which the driver says that the oldest mark's event has completed, but does not give the time at which it
-    /// did; 0 otherwise.
+    /// Time since which the driver says that the oldest mark's event has completed, but does not give the time at which
+    /// it did; 0 otherwise.
     pub(super) untimed_ns: AtomicU64,
     /// Total submitted before the mark that was settled last.
     pub(super) settled_ns: AtomicU64,
@@ -176,8 +177,8 @@ impl Lane {
     /// credit in hand count at once.
     #[inline(never)]
     pub(super) fn launched_ns(&self) -> u64 {
-        // A launch that is admitted, or whose call returns, between the two reads may count on either side: the figure is
-        // off by some launches, which is less than marks tell apart.
+        // A launch that is admitted, or whose call returns, between the two reads may count on either side: the figure
+        // is off by some launches, which is less than marks tell apart.
         let coming_ns = self.coming_ns.load(Relaxed);
         self.submitted_ns().saturating_sub(coming_ns)
     }
@@ -221,8 +222,8 @@ impl Lane {
         x
     }
 
-    /// Forgets all marks, since their events are gone with the context, and takes what was submitted for done. The caller
-    /// has the claim.
+    /// Forgets all marks, since their events are gone with the context, and takes what was submitted for done. The
+    /// caller has the claim.
     pub(super) fn forget_marks(&self) {
         let submitted_ns = self.submitted_ns();
         self.ring.clear();
@@ -236,8 +237,8 @@ impl Lane {
         self.busy_until_ns.store(0, Relaxed);
     }
 
-    /// Breaks the span between two marks: something whose device time is not charged, such as a copy, a wait for an event
-    /// or a host function, lies between the launches.
+    /// Breaks the span between two marks: something whose device time is not charged, such as a copy, a wait for an
+    /// event or a host function, lies between the launches.
     pub(super) fn break_span(&self) {
         self.breaks.fetch_add(1, Relaxed);
     }

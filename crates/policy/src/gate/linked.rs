@@ -3,14 +3,16 @@
 //! A sum over all devices ends on none of them before it has begun on all. Where a cap or a turn closes a device whose
 //! part has not been launched yet, the others spin for as long as that is closed, and are charged for it: two ranks
 //! under 40 % got 23 (two H100, `bench/results`). So one more launch is let go where the gate is closed, nothing is in
-//! flight, and work of the tenant on another device has gone on for [`UNSHOWN_NS`] after it should have ended: it may
-//! wait for this very launch. If it gets on then, the devices count as linked for a while, and [`STUCK_NS`] are enough.
-//! The caps of linked devices are closed as one, while any is, and save up more, so that they close more rarely.
+//! flight, and work of the tenant on another device has gone on for [`tuning::UNSHOWN_NS`] after it should have ended:
+//! it may wait for this very launch. If it gets on then, the devices count as linked for a while, and
+//! [`tuning::LINKED_STUCK_NS`] are enough. The caps of linked devices are closed as one, while any is, and save up
+//! more, so that they close more rarely.
 //!
-//! Promises: a launch that is let go is charged as all are, and only while the cap is owed no more than [`AHEAD_NS`],
-//! so that its account is exact but for that and a launch. At most a fifth of the device's time is let go in the long
-//! run, independent of the tenant's processes, and the owner sees it as work of a closed tenant. It counts for no less
-//! than a tenth of a millisecond: many small launches are no way around the limit. A tenant of one device pays a load.
+//! Promises: a launch that is let go is charged as all are, and only while the cap is owed no more than
+//! [`tuning::AHEAD_NS`], so that its account is exact but for that and a launch. At most a fifth of the device's time
+//! is let go in the long run, independent of the tenant's processes, and the owner sees it as work of a closed tenant.
+//! It counts for no less than a tenth of a millisecond: many small launches are no way around the limit. A tenant of
+//! one device pays a load.
 //!
 //! Does not see work that has no thread at its gate or asleep in the driver: one thread that launches on all devices by
 //! turns is seen waiting on none of them.
@@ -22,22 +24,8 @@ use super::driver::Driver;
 use super::elsewhere::{Elsewhere, Linked};
 use super::here::Here;
 use super::lane::Lane;
+use super::tuning;
 use crate::pace::Cap;
-
-/// Device time that may be let go through a closed gate and not be paid back, some steps of a job, since each
-/// device may be as far ahead as its program lets it. A cap's debt may be as large then.
-const AHEAD_NS: u64 = 20_000_000;
-/// Time after its expected end from which work counts as waiting for something.
-const STUCK_NS: u64 = 200_000;
-/// The bound for work not yet shown to wait for another device's, and where rivals may use the device, the gate having
-/// closed [`SOON_NS`] ago: their slices make everything take longer.
-const UNSHOWN_NS: u64 = 2_000_000;
-const SOON_NS: u64 = 5_000_000;
-/// Least device time that a launch that is let go counts for.
-const LEAST_NS: u64 = 100_000;
-/// Margin around the end of a launch that was let go: a device that gets on within it, and not before, has waited for
-/// that launch.
-const SHOWS_NS: u64 = 500_000;
 
 impl Lane {
     /// True if another device's work may wait for a launch here, with so much submitted and the gate closed.
@@ -60,12 +48,14 @@ impl Lane {
             }
         }
         devices.store(seen.devices, Relaxed);
-        let is_soon = !has_rivals || now_ns.saturating_sub(from_ns.load(Relaxed)) < SOON_NS;
-        let stuck_ns = if seen.is_linked && is_soon { STUCK_NS } else { UNSHOWN_NS };
+        let is_soon =
+            !has_rivals || now_ns.saturating_sub(from_ns.load(Relaxed)) < tuning::CLOSED_SOON_NS;
+        let stuck_ns =
+            if seen.is_linked && is_soon { tuning::LINKED_STUCK_NS } else { tuning::UNSHOWN_NS };
         seen.overdue != 0
             && now_ns.saturating_sub(since_ns.load(Relaxed)) >= stuck_ns
-            && !cap.is_some_and(|cap| cap.owes_more(&here.words, now_ns, AHEAD_NS))
-            && Linked(&here.words).ahead_ns(now_ns) < AHEAD_NS
+            && !cap.is_some_and(|cap| cap.owes_more(&here.words, now_ns, tuning::AHEAD_NS))
+            && Linked(&here.words).ahead_ns(now_ns) < tuning::AHEAD_NS
             && self.pending(now_ns) == 0
             && self.in_flight_ns(now_ns, submitted_ns) == 0
     }
@@ -73,8 +63,8 @@ impl Lane {
     /// Notes that a launch of `ns` is let go.
     #[cold]
     pub(super) fn let_go<D: Driver>(&self, here: &Here<'_, D>, ns: u64, now_ns: u64) {
-        Linked(&here.words).add_ahead(ns.max(LEAST_NS), now_ns);
-        let shows_until_ns = now_ns.saturating_add(ns).saturating_add(SHOWS_NS);
+        Linked(&here.words).add_ahead(ns.max(tuning::LET_GO_LEAST_NS), now_ns);
+        let shows_until_ns = now_ns.saturating_add(ns).saturating_add(tuning::SHOWS_NS);
         self.ahead.shows_until_ns.store(shows_until_ns, Relaxed);
     }
 }

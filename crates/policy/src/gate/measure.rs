@@ -6,18 +6,18 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::claim::{Claim, STOPPED_NS};
+use super::claim::Claim;
 use super::driver::Driver;
 use super::here::{Behind, Here};
 use super::lane::Lane;
 use super::marks::{Edge, Mark, Probe, Probed};
-use super::shown::USUAL_GAP_NS;
 use super::ticket::Ticket;
+use super::tuning;
 
 impl Lane {
-    /// Begins to measure one launch by itself, where that is due: each launch whose length is not known, a long one only
-    /// where marks would not measure it as well, and of the short ones those that are drawn. `all_marked` says that
-    /// nothing was submitted since the last mark.
+    /// Begins to measure one launch by itself, where that is due: each launch whose length is not known, a long one
+    /// only where marks would not measure it as well, and of the short ones those that are drawn. `all_marked` says
+    /// that nothing was submitted since the last mark.
     pub(super) fn probe<D: Driver>(
         &self,
         here: &Here<'_, D>,
@@ -39,8 +39,8 @@ impl Lane {
         Some(Probed { stands_ns, ..probed? })
     }
 
-    /// Begins a probe. With `only_drained` it does so only if the next mark will perhaps not be linked: if the newest mark
-    /// is complete and, unless `all_marked`, no mark is left to be settled.
+    /// Begins a probe. With `only_drained` it does so only if the next mark will perhaps not be linked: if the newest
+    /// mark is complete and, unless `all_marked`, no mark is left to be settled.
     fn begin_where<D: Driver>(
         &self,
         here: &Here<'_, D>,
@@ -59,8 +59,8 @@ impl Lane {
     }
 
     /// Records the first event of a probe: behind all of the context's work if `whole` is true, else behind the calling
-    /// thread's stream. `None` if the ring is full, no event is left, the driver refused, or the thread was stopped. The caller
-    /// holds the claim.
+    /// thread's stream. `None` if the ring is full, no event is left, the driver refused, or the thread was stopped.
+    /// The caller holds the claim.
     pub(super) fn begin_probe<D: Driver>(&self, here: &Here<'_, D>, whole: bool) -> Option<Probed> {
         if !self.ring.has_room() {
             return None;
@@ -72,14 +72,14 @@ impl Lane {
             return None;
         }
         let now_ns = here.now_ns();
-        if now_ns.saturating_sub(before_ns) >= STOPPED_NS {
+        if now_ns.saturating_sub(before_ns) >= tuning::STOPPED_NS {
             // The thread was stopped, and other threads' launches may have come after the event. They would be in the
             // total below, which `mark_launch` takes for what was submitted before the event.
             self.probes.give_back(here.life(), event);
             return None;
         }
         // A call that was held up may have queued the event as early as at its start.
-        let held_up = now_ns.saturating_sub(before_ns) > USUAL_GAP_NS;
+        let held_up = now_ns.saturating_sub(before_ns) > tuning::USUAL_GAP_NS;
         let at_ns = if held_up { before_ns } else { now_ns };
         Some(Probed { event, at_ns, since_ns: self.launched_ns(), stands_ns: 0 })
     }
@@ -88,8 +88,8 @@ impl Lane {
         self.anchor.load(Relaxed).checked_sub(1)
     }
 
-    /// Takes the driver's answer to the launch: records a mark if it needs one, or, where `submitted` is false since the
-    /// driver refused, gives its charge back.
+    /// Takes the driver's answer to the launch: records a mark if it needs one, or, where `submitted` is false since
+    /// the driver refused, gives its charge back.
     pub(super) fn launched<D: Driver>(&self, here: &Here<'_, D>, ticket: Ticket, submitted: bool) {
         self.coming_ns.fetch_sub(ticket.charged_ns, Relaxed);
         if submitted {
@@ -118,8 +118,8 @@ impl Lane {
         if !self.begun.went(event, here.now_ns()) {
             return;
         }
-        // An event that is incomplete although the launch was submitted waits for earlier work. The device goes from that
-        // to the launch at once: there is no gap to be taken off what is measured.
+        // An event that is incomplete although the launch was submitted waits for earlier work. The device goes from
+        // that to the launch at once: there is no gap to be taken off what is measured.
         let Some(claim) = self.claim(here.life()) else { return };
         if self.begun.event() == Some(event) && !claim.is_closing() && !here.is_done(event) {
             self.begun.follow();
@@ -156,9 +156,10 @@ impl Lane {
         self.mark(here, &claim, probe, launch, ticket.epoch, ticket.sharers)
     }
 
-    /// Records a mark behind the calling thread's last submission, or behind all streams' where there are several. False if
-    /// it cannot be recorded, or if its span might hold idleness. A mark of one launch comes with that launch's probe, or
-    /// with its key and charge in `followed`, and leaves some places of the ring for marks behind all launches.
+    /// Records a mark behind the calling thread's last submission, or behind all streams' where there are several.
+    /// False if it cannot be recorded, or if its span might hold idleness. A mark of one launch comes with that
+    /// launch's probe, or with its key and charge in `followed`, and leaves some places of the ring for marks behind
+    /// all launches.
     #[inline(never)]
     pub(super) fn mark<D: Driver>(
         &self,
@@ -179,8 +180,8 @@ impl Lane {
             self.anchor.store(0, Relaxed);
         }
         let now_ns = here.now_ns();
-        // Whether this thread was stopped is judged from here on, or, with a probe, from the return of the launch's call:
-        // up to that the probe's gap accounts for idleness.
+        // Whether this thread was stopped is judged from here on, or, with a probe, from the return of the launch's
+        // call: up to that the probe's gap accounts for idleness.
         let asked_ns = probe.map_or(now_ns, |probe| probe.at_ns.wrapping_add(probe.gap_ns));
         let busy = self
             .ring
@@ -191,21 +192,21 @@ impl Lane {
             return false;
         }
         let Some(behind) = here.record(event, whole) else { return false };
-        // In two cases the time between two events would hold idleness of the device. This thread was stopped, so that the
-        // device may have drained before the event just recorded; or the lane was blind, so that it may have drained after
-        // an event before it.
+        // In two cases the time between two events would hold idleness of the device. This thread was stopped, so that
+        // the device may have drained before the event just recorded; or the lane was blind, so that it may have
+        // drained after an event before it.
         let was_blind = self.was_blind.swap(0, Relaxed) != 0;
-        if was_blind || here.now_ns().saturating_sub(asked_ns) >= STOPPED_NS {
+        if was_blind || here.now_ns().saturating_sub(asked_ns) >= tuning::STOPPED_NS {
             self.forget_begun(here);
             return false;
         }
-        // The total is read after the record: a launch of another thread that returned from the driver before is in it, and
-        // lies before the event. One whose call is under way may be on the wrong side, by one launch.
+        // The total is read after the record: a launch of another thread that returned from the driver before is in it,
+        // and lies before the event. One whose call is under way may be on the wrong side, by one launch.
         let submitted_ns = self.launched_ns();
         let probe = probe.or_else(|| self.begun.take(|| here.now_ns(), submitted_ns, whole));
         let probe = probe.map(|probe| {
-            // The first event is incomplete although the launch was submitted: it waits for earlier work, and no gap lies
-            // between them.
+            // The first event is incomplete although the launch was submitted: it waits for earlier work, and no gap
+            // lies between them.
             let gap_ns = if here.is_done(probe.event) { probe.gap_ns } else { 0 };
             Probe { gap_ns, ..probe }
         });

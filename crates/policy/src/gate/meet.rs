@@ -1,54 +1,28 @@
 //! Meeting of processes at a board, by which they share the device where no daemon makes turns.
 //!
-//! Two contexts that work at once are sliced by the driver, and a switch between them may cost as much as a short kernel
-//! takes: two programs that synchronise after each kernel of 0.1 ms get 42 % of an H200 together. So a process with a cap
-//! takes the device for a burst, writes on the board until when, and writes again while it goes on; a process that finds
-//! the device taken waits. A process gives the device up when its cap closes, or, if another waits, after [`TURN_NS`]. The
-//! process that has waited longest is next. Processes of one tenant do not wait for each other here: their order is
-//! the tenant's own ([`super::Inside`]).
+//! Two contexts that work at once are sliced by the driver, and a switch between them may cost as much as a short
+//! kernel takes: two programs that synchronise after each kernel of 0.1 ms get 42 % of an H200 together. So a process
+//! with a cap takes the device for a burst, writes on the board until when, and writes again while it goes on; a
+//! process that finds the device taken waits. A process gives the device up when its cap closes, or, if another waits,
+//! after [`tuning::MEET_TURN_NS`]. The process that has waited longest is next. Processes of one tenant do not wait for
+//! each other here: their order is the tenant's own ([`super::Inside`]).
 //!
-//! Promises: a process that writes no more (killed, stopped, or without work) has lost the device [`HOLD_NS`] after the
-//! end of its submitted work, as it had announced it; a process that asks steadily waits no longer than
-//! [`PATIENCE_NS`], whatever stands on the board, then uses the device beside the others for one hold, and waits anew;
-//! a board that cannot be read keeps no process waiting.
+//! Promises: a process that writes no more (killed, stopped, or without work) has lost the device [`tuning::HOLD_NS`]
+//! after the end of its submitted work, as it had announced it; a process that asks steadily waits no longer than
+//! [`tuning::MEET_PATIENCE_NS`], whatever stands on the board, then uses the device beside the others for one hold, and
+//! waits anew; a board that cannot be read keeps no process waiting.
 //!
 //! Does not open the file: the caller's closure does, and the [`Board`] reads and writes it.
 
+use super::tuning;
 use core::sync::atomic::{
     AtomicBool, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
 };
 
 use divvy_abi::meet::{self, BoardPlace, PLACES};
 
-/// Time that a process keeps the device beyond what it has submitted.
-const HOLD_NS: u64 = 2_500_000;
-/// Time without others after which a process counts as alone. A cap closes its process for less, so one that is only
-/// closed is not taken to be gone.
-const ALONE_AFTER_NS: u64 = 1_000_000_000;
-/// Use of the device, from its beginning, after which a process gives it up at its next look if another waits.
-const TURN_NS: u64 = 10_000_000;
-/// Time between two looks at the board of a process that waits.
-const LOOK_NS: u64 = 150_000;
-/// Time before the end of the last work of a process that has given the device up, from which another may launch: a
-/// launch takes that long to reach the device.
-const EARLY_NS: u64 = 100_000;
-/// Time for which others believe a process to be waiting after its last request.
-const WANTS_FOR_NS: u64 = 1_500_000;
-/// Time after its last request for which a process keeps the beginning of its wait; a later request begins a new one. It
-/// is longer than [`WANTS_FOR_NS`], since a thread may be late by some milliseconds without having given up.
-const FORGETS_AFTER_NS: u64 = 10_000_000;
-/// Longest wait.
-const PATIENCE_NS: u64 = 60_000_000;
-/// Time after which a board that could not be used is tried again.
-const WITHOUT_NS: u64 = 1_000_000_000;
-/// Furthest time ahead that is believed of a process; a later one is ignored.
-const BELIEVED_NS: u64 = 1_000_000_000;
-/// Age at which a place is free to any process, counted from [`BELIEVED_NS`] ahead of now, so that one subtraction tests
-/// both: a place is free when its last sign of use is 5 s old, or lies further ahead than is believed.
-const STALE_NS: u64 = 6_000_000_000;
-
-/// Access to the places on a device's board. A read that fails is answered by going on without a board; a write that fails
-/// costs the others the knowledge of this process, and nothing else.
+/// Access to the places on a device's board. A read that fails is answered by going on without a board; a write that
+/// fails costs the others the knowledge of this process, and nothing else.
 pub trait Board {
     /// Returns the process's number, by which a forked child notices that the state it finds is its parent's.
     fn process(&self) -> u32;
@@ -67,7 +41,7 @@ pub trait Board {
 #[repr(align(128))]
 pub struct Meeting {
     /// True while a thread changes the rest. Another thread does not wait for it: it launches if this process has the
-    /// device, else it asks again after [`LOOK_NS`].
+    /// device, else it asks again after [`tuning::BOARD_LOOK_NS`].
     claim: AtomicBool,
     /// This process's number on the board, made from the time and the process's number at its first look.
     id: AtomicU64,
@@ -134,14 +108,15 @@ impl Meeting {
 
     /// True if no other was seen on the board for a second.
     pub fn is_alone(&self, now_ns: u64) -> bool {
-        now_ns >= self.others_seen_ns.load(Relaxed).saturating_add(ALONE_AFTER_NS)
+        now_ns >= self.others_seen_ns.load(Relaxed).saturating_add(tuning::ALONE_AFTER_NS)
     }
 
-    /// Asks for the device, and takes it if it is free: for a launch of `next_ns` after work that ends at `busy_until_ns`.
-    /// Returns 0 if the launch may go, else the time to ask again. `board` is called only if the board is needed.
+    /// Asks for the device, and takes it if it is free: for a launch of `next_ns` after work that ends at
+    /// `busy_until_ns`. Returns 0 if the launch may go, else the time to ask again. `board` is called only if the board
+    /// is needed.
     ///
-    /// Cost: a few loads. At the beginning of each burst, each millisecond of one, and each time that a waiting process asks,
-    /// the board is opened, read twice and written, twice by one that goes on waiting.
+    /// Cost: a few loads. At the beginning of each burst, each millisecond of one, and each time that a waiting process
+    /// asks, the board is opened, read twice and written, twice by one that goes on waiting.
     pub fn ask<B: Board>(
         &self,
         now_ns: u64,
@@ -151,16 +126,16 @@ impl Meeting {
     ) -> u64 {
         let has_it = self.since_ns.load(Relaxed) != 0 && now_ns < self.until_ns.load(Relaxed);
         let end_ns = busy_until_ns.max(now_ns).saturating_add(next_ns);
-        let ahead_ns = end_ns.saturating_add(HOLD_NS / 2);
+        let ahead_ns = end_ns.saturating_add(tuning::HOLD_NS / 2);
         if has_it && ahead_ns <= self.until_ns.load(Relaxed) {
             return 0;
         }
         if self.claim.compare_exchange(false, true, Acquire, Relaxed).is_err() {
-            return if has_it { 0 } else { now_ns.saturating_add(LOOK_NS) };
+            return if has_it { 0 } else { now_ns.saturating_add(tuning::BOARD_LOOK_NS) };
         }
         let again_ns = match board() {
             Some(board) => {
-                let until_ns = end_ns.saturating_add(HOLD_NS);
+                let until_ns = end_ns.saturating_add(tuning::HOLD_NS);
                 self.look(now_ns, busy_until_ns, until_ns, &board)
             }
             None => self.go_without(now_ns),
@@ -173,8 +148,8 @@ impl Meeting {
     fn look<B: Board>(&self, now_ns: u64, busy_until_ns: u64, until_ns: u64, board: &B) -> u64 {
         let mut places = [BoardPlace::default(); PLACES];
         self.begin(now_ns, board.process());
-        // A place that was not written for some time may have become another's, which must not be written over. Where the
-        // board cannot be read this once, what is written is still of use to the others.
+        // A place that was not written for some time may have become another's, which must not be written over. Where
+        // the board cannot be read this once, what is written is still of use to the others.
         let is_read = board.read(&mut places);
         if is_read && !self.has_place(&places) && !self.find(&places, now_ns) {
             return self.go_without(now_ns);
@@ -195,15 +170,16 @@ impl Meeting {
             self.place.store(0, Relaxed);
         }
         let waits_from_ns = self.waits_from_ns.load(Relaxed);
-        let is_patient = waits_from_ns == 0 || now_ns.saturating_sub(waits_from_ns) < PATIENCE_NS;
-        let is_over = seen.is_wanted && now_ns.saturating_sub(since_ns) >= TURN_NS;
+        let is_patient =
+            waits_from_ns == 0 || now_ns.saturating_sub(waits_from_ns) < tuning::MEET_PATIENCE_NS;
+        let is_over = seen.is_wanted && now_ns.saturating_sub(since_ns) >= tuning::MEET_TURN_NS;
         if is_patient && (is_over || seen.before != 0 || (is_new && seen.is_behind)) {
             if waits_from_ns == 0 {
                 self.waits_from_ns.store(now_ns, Relaxed);
             }
             self.wanted_ns.store(now_ns, Relaxed);
             self.give_up(board, (!seen.is_lost).then_some(at), busy_until_ns);
-            let next_ns = now_ns.saturating_add(LOOK_NS);
+            let next_ns = now_ns.saturating_add(tuning::BOARD_LOOK_NS);
             return if seen.until_ns > now_ns { next_ns.min(seen.until_ns) } else { next_ns };
         }
         self.waits_from_ns.store(0, Relaxed);
@@ -214,8 +190,8 @@ impl Meeting {
         0
     }
 
-    /// Gives the device up, since the cap has closed and submitted work ends at `busy_until_ns`. Nothing is done if another
-    /// thread has the claim or the board cannot be opened: the hold runs out by itself.
+    /// Gives the device up, since the cap has closed and submitted work ends at `busy_until_ns`. Nothing is done if
+    /// another thread has the claim or the board cannot be opened: the hold runs out by itself.
     pub fn leave<B: Board>(&self, busy_until_ns: u64, board: impl FnOnce() -> Option<B>) {
         if self.since_ns.load(Relaxed) == 0
             || self.claim.compare_exchange(false, true, Acquire, Relaxed).is_err()
@@ -228,14 +204,15 @@ impl Meeting {
         self.claim.store(false, Release);
     }
 
-    /// Lets this process have the device without a board, or without a place on it, for [`WITHOUT_NS`].
+    /// Lets this process have the device without a board, or without a place on it, for [`tuning::WITHOUT_NS`].
     fn go_without(&self, now_ns: u64) -> u64 {
         self.since_ns.store(now_ns, Relaxed);
-        self.until_ns.store(now_ns.saturating_add(WITHOUT_NS), Relaxed);
+        self.until_ns.store(now_ns.saturating_add(tuning::WITHOUT_NS), Relaxed);
         0
     }
 
-    /// Gives a new process an id and no place, and forgets a wait whose last request is [`FORGETS_AFTER_NS`] old.
+    /// Gives a new process an id and no place, and forgets a wait whose last request is [`tuning::FORGETS_AFTER_NS`]
+    /// old.
     fn begin(&self, now_ns: u64, owner: u32) {
         let wanted_ns = self.wanted_ns.load(Relaxed);
         let is_another = self.owner.swap(owner, Relaxed) != owner;
@@ -245,7 +222,7 @@ impl Meeting {
             self.since_ns.store(0, Relaxed);
         }
         // A process that has not asked for so long was closed by its cap, or had nothing to launch.
-        if is_another || now_ns > wanted_ns.saturating_add(FORGETS_AFTER_NS) {
+        if is_another || now_ns > wanted_ns.saturating_add(tuning::FORGETS_AFTER_NS) {
             self.waits_from_ns.store(0, Relaxed);
         }
     }
@@ -260,13 +237,15 @@ impl Meeting {
         place.is_some_and(|place| place.id == self.id.load(Relaxed))
     }
 
-    /// Chooses an unused place; it is this process's once it has written there. Another may choose the same, and then the
-    /// one that wrote first finds that its place is lost.
+    /// Chooses an unused place; it is this process's once it has written there. Another may choose the same, and then
+    /// the one that wrote first finds that its place is lost.
     fn find(&self, places: &meet::Board, now_ns: u64) -> bool {
         let is_free = |place: &BoardPlace| {
             let last_ns = place.until_ns.max(place.want_ns);
             // The last sign of use is seconds old, or so far ahead that it wraps.
-            place.id == 0 || now_ns.wrapping_add(BELIEVED_NS).wrapping_sub(last_ns) > STALE_NS
+            place.id == 0
+                || now_ns.wrapping_add(tuning::BOARD_BELIEVED_NS).wrapping_sub(last_ns)
+                    > tuning::STALE_NS
         };
         let Some(at) = places.iter().position(is_free) else { return false };
         self.place.store(u32::try_from(at).unwrap_or(0).saturating_add(1), Relaxed);
@@ -287,7 +266,7 @@ impl Meeting {
             from_ns => from_ns,
         };
         let mut seen = Seen::default();
-        let believed = |ns: u64| ns <= now_ns.saturating_add(BELIEVED_NS);
+        let believed = |ns: u64| ns <= now_ns.saturating_add(tuning::BOARD_BELIEVED_NS);
         for (other, place) in places.iter().enumerate() {
             if other == at {
                 seen.is_lost = place.id != mine.1;
@@ -297,14 +276,14 @@ impl Meeting {
             if tenant != 0 && place.tenant == tenant {
                 continue;
             }
-            let early_ns = if place.since_ns == 0 { EARLY_NS } else { 0 };
+            let early_ns = if place.since_ns == 0 { tuning::EARLY_NS } else { 0 };
             let until_ns = place.until_ns.saturating_sub(early_ns);
             let has_it = until_ns > now_ns && believed(until_ns);
             if has_it && (place.since_ns, place.id) < mine {
                 seen.before = seen.before.saturating_add(1);
                 seen.until_ns = seen.until_ns.max(until_ns);
             }
-            let wants = place.want_ns.saturating_add(WANTS_FOR_NS) > now_ns
+            let wants = place.want_ns.saturating_add(tuning::WANTS_FOR_NS) > now_ns
                 && believed(place.want_ns)
                 && place.waits_from_ns != 0;
             seen.is_wanted |= wants;
@@ -316,7 +295,8 @@ impl Meeting {
         seen
     }
 
-    /// Notes that this process does not have the device, while its work runs until `busy_until_ns`, and says so at `at`.
+    /// Notes that this process does not have the device, while its work runs until `busy_until_ns`, and says so at
+    /// `at`.
     fn give_up<B: Board>(&self, board: &B, at: Option<usize>, busy_until_ns: u64) {
         self.since_ns.store(0, Relaxed);
         self.until_ns.store(busy_until_ns, Relaxed);

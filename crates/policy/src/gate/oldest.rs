@@ -3,16 +3,13 @@
 //! All threads that wait for a cap are awake when it opens, and it lets one go. While that was the first to come, one
 //! of sixteen threads with kernels of 5 ms waited for 1.4 s under 30 %, in which each of the others went five times.
 //!
-//! Promises: a thread that does not come delays the others by [`YIELDS`] times [`YIELD_NS`] at most, and is out of the
-//! order then. Does not order threads of several contexts or processes.
+//! Promises: a thread that does not come delays the others by [`tuning::YIELDS`] times [`tuning::YIELD_NS`] at most,
+//! and is out of the order then. Does not order threads of several contexts or processes.
 
 use core::sync::atomic::Ordering::Relaxed;
 
+use super::tuning;
 use crate::atomic::AtomicU64;
-
-/// Time that a thread is given that has waited longer: a sleeper may take as long to be awake.
-pub(super) const YIELD_NS: u64 = 100_000;
-const YIELDS: u32 = 3;
 
 /// Arrival time of the thread that has waited longest, of those that looked since the last one went; 0 for none.
 #[derive(Debug)]
@@ -54,7 +51,7 @@ impl Oldest {
         if oldest_ns == 0 {
             return true;
         }
-        if oldest_ns < place.came_ns(now_ns) && place.yielded < YIELDS {
+        if oldest_ns < place.came_ns(now_ns) && place.yielded < tuning::YIELDS {
             place.yielded += 1;
             return false;
         }

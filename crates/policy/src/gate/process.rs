@@ -12,6 +12,7 @@ use super::driver::{Device, Driver, Home, LaunchStream};
 use super::lane::Lane;
 use super::lives::NO_LIFE;
 use super::marks::EVENTS;
+use super::tuning;
 use crate::atomic::{AtomicU32, AtomicU64};
 use crate::cost::Costs;
 
@@ -22,16 +23,6 @@ const CONTEXTS: usize = if cfg!(shuttle) { 2 } else { 32 };
 const FILLING: u64 = 1;
 /// A place whose context is gone while a thread still was at its events: free as soon as that thread lets go.
 const GONE: u64 = 2;
-
-/// Longest wait for a thread that is at the events of a context that is about to go. The thread is in the driver for
-/// microseconds; one that is stuck there fares as it would have fared without us.
-const RETIRE_PATIENCE_NS: u64 = 100_000_000;
-const RETIRE_LOOK_NS: u64 = 20_000;
-
-/// Longest wait of a capture for calls of ours that it must not meet: they take microseconds, but a thread may lose its
-/// processor in them, and an event is not recorded before there is room for it behind work that runs.
-const CAPTURE_PATIENCE_NS: u64 = 10_000_000_000;
-const CAPTURE_LOOK_NS: u64 = 5_000;
 
 /// The gates of a process.
 #[derive(Debug)]
@@ -210,7 +201,7 @@ impl<D: Driver> Gates<D> {
     #[inline(never)]
     pub fn retire(&self, retired: &dyn Fn(u64) -> bool) -> Retiring<'_, D> {
         let mut lives = [(GONE, NO_LIFE); CONTEXTS];
-        let give_up_ns = self.driver.now_ns().saturating_add(RETIRE_PATIENCE_NS);
+        let give_up_ns = self.driver.now_ns().saturating_add(tuning::RETIRE_PATIENCE_NS);
         for (place, closed) in self.met().zip(&mut lives) {
             let handle = place.known.handle.load(SeqCst);
             if handle <= GONE || !retired(handle) {
@@ -218,7 +209,7 @@ impl<D: Driver> Gates<D> {
             }
             *closed = (handle, place.lane.close());
             while place.lane.is_claimed() && self.driver.now_ns() < give_up_ns {
-                let look_ns = self.driver.now_ns().saturating_add(RETIRE_LOOK_NS);
+                let look_ns = self.driver.now_ns().saturating_add(tuning::RETIRE_LOOK_NS);
                 self.driver.sleep_until(look_ns);
             }
         }
@@ -269,9 +260,9 @@ impl<D: Driver> Gates<D> {
     #[inline(never)]
     pub fn capture_begins(&self) {
         self.captures.begin();
-        let give_up_ns = self.driver.now_ns().saturating_add(CAPTURE_PATIENCE_NS);
+        let give_up_ns = self.driver.now_ns().saturating_add(tuning::CAPTURE_PATIENCE_NS);
         while !self.captures.quiet() && self.driver.now_ns() < give_up_ns {
-            self.driver.sleep_until(self.driver.now_ns().saturating_add(CAPTURE_LOOK_NS));
+            self.driver.sleep_until(self.driver.now_ns().saturating_add(tuning::CAPTURE_LOOK_NS));
         }
     }
 

@@ -10,12 +10,8 @@ use divvy_abi::config::{GateLine, gate};
 use super::driver::Driver;
 use super::here::Here;
 use super::lane::Lane;
+use super::tuning;
 use crate::atomic::AtomicU64;
-
-/// Time for which the owner of a context that was away may not have seen its return; and time for which rivals that
-/// were seen may come back.
-const UNSEEN_NS: u64 = 10_000_000;
-const RIVALS_NS: u64 = 1_000_000_000;
 
 /// True if this process has the device in turn with others.
 pub(super) fn in_turns<D: Driver>(here: &Here<'_, D>, line: &GateLine) -> bool {
@@ -52,6 +48,8 @@ impl Lane {
         // Between turns inside the tenant the tenant itself was not away.
         let is_open = line.gate != gate::FREE && line.turn_end_ns == 0 && !here.has_turns();
         let is_within = |at: &AtomicU64, ns| now_ns.saturating_sub(at.load(Relaxed)) < ns;
-        is_open && is_within(&self.back_ns, UNSEEN_NS) && is_within(&self.rivals_ns, RIVALS_NS)
+        is_open
+            && is_within(&self.back_ns, tuning::UNSEEN_NS)
+            && is_within(&self.rivals_ns, tuning::RIVALS_NS)
     }
 }

@@ -15,21 +15,11 @@
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::credit::signed;
+use super::tuning;
 use crate::scaled::scaled;
 
-/// Variance that sampling may add to a second, in squares of nanoseconds a nanosecond: (15 ms)². Doubt has the same.
-pub(super) const VARIANCE_NS: u64 = 225_000;
-/// Time between draws, in charges: the most, and the first.
-const MOST_APART_NS: u64 = 10_000_000;
-const APART_AT_FIRST_NS: u64 = 1_000_000;
-/// Charged time after which observed deviations are forgotten.
-const FADES_NS: u64 = 1_000_000_000;
 /// One, in the steps of [`LaunchSample::spread`].
 const ONE: u64 = 1 << 32;
-/// Upper bound of a deviation, as a multiple of the expected length.
-const MOST_OFF: u64 = 1 << 10;
-/// Upper bound of one charge for launches that were not measured.
-const MOST_NS: u64 = 100_000_000;
 
 /// Draws of one lane. Only the thread that holds the lane's claim draws and learns.
 #[derive(Debug)]
@@ -45,7 +35,7 @@ pub(super) struct LaunchSample {
 }
 
 /// Spread that is assumed before any observation.
-const SPREAD_AT_FIRST: u64 = VARIANCE_NS * ONE / APART_AT_FIRST_NS;
+const SPREAD_AT_FIRST: u64 = tuning::VARIANCE_NS * ONE / tuning::DRAWS_APART_AT_FIRST_NS;
 
 impl LaunchSample {
     pub(super) const fn new() -> Self {
@@ -95,17 +85,18 @@ impl LaunchSample {
     /// Returns the time between draws, on average.
     fn apart_by_ns(&self) -> u64 {
         let spread = self.spread.load(Relaxed) ^ SPREAD_AT_FIRST;
-        (VARIANCE_NS * ONE / spread.max(1)).min(MOST_APART_NS)
+        (tuning::VARIANCE_NS * ONE / spread.max(1)).min(tuning::DRAWS_APART_NS)
     }
 
     /// Learns the deviation of a launch that stands for `stands_ns` from its expected length.
     pub(super) fn learn(&self, expected_ns: u64, took_ns: u64, stands_ns: u64) {
         let off = took_ns.abs_diff(expected_ns).saturating_mul(1 << 16) / expected_ns.max(1);
-        let off = off.min(MOST_OFF << 16);
+        let off = off.min(tuning::MOST_OFF << 16);
         let before = self.spread.load(Relaxed) ^ SPREAD_AT_FIRST;
-        let part = stands_ns.min(FADES_NS);
-        let [before, more] = [(before, FADES_NS - part), (off.saturating_mul(off), part)]
-            .map(|(square, part)| scaled(square, part, FADES_NS));
+        let part = stands_ns.min(tuning::SPREAD_FADES_NS);
+        let [before, more] =
+            [(before, tuning::SPREAD_FADES_NS - part), (off.saturating_mul(off), part)]
+                .map(|(square, part)| scaled(square, part, tuning::SPREAD_FADES_NS));
         let after = before.saturating_add(more);
         self.spread.store(after ^ SPREAD_AT_FIRST, Relaxed);
     }
@@ -121,7 +112,7 @@ pub(super) fn correction_ns(charged_ns: u64, took_ns: u64, stands_ns: u64) -> i6
     };
     match took_ns < charged_ns {
         true => -signed(all_ns),
-        false => signed(all_ns.min(off_ns.saturating_add(MOST_NS))),
+        false => signed(all_ns.min(off_ns.saturating_add(tuning::DRAW_MOST_NS))),
     }
 }
 
@@ -185,12 +176,12 @@ mod tests {
                 } else {
                     100 * US - off_ns
                 };
-                sample.learn(100 * US, took_ns, MOST_APART_NS / 10);
+                sample.learn(100 * US, took_ns, tuning::DRAWS_APART_NS / 10);
             }
             sample.apart_by_ns()
         };
-        assert_eq!(apart_ns(0), MOST_APART_NS);
-        assert_eq!(apart_ns(US), MOST_APART_NS);
+        assert_eq!(apart_ns(0), tuning::DRAWS_APART_NS);
+        assert_eq!(apart_ns(US), tuning::DRAWS_APART_NS);
         // A deviation of half the length: 225 us over a quarter.
         assert!((850 * US..950 * US).contains(&apart_ns(50 * US)), "{}", apart_ns(50 * US));
         assert!((240 * US..320 * US).contains(&apart_ns(90 * US)), "{}", apart_ns(90 * US));
@@ -204,7 +195,7 @@ mod tests {
         // 5 ms of a long kernel, each of which is measured, and 300 us of a short one.
         sample.set_apart(5_000 * US);
         let left_ns = sample.due_in_ns(5_300 * US);
-        assert_eq!(left_ns, APART_AT_FIRST_NS / 2 - 300 * US);
+        assert_eq!(left_ns, tuning::DRAWS_APART_AT_FIRST_NS / 2 - 300 * US);
         assert_eq!(sample.draw(5_500 * US, 0), 500 * US);
     }
 
@@ -213,7 +204,7 @@ mod tests {
         assert_eq!(correction_ns(10 * US, 12 * US, 10 * US), 2_000, "itself");
         assert_eq!(correction_ns(10 * US, 12 * US, 1_000 * US), 200_000, "and 99 others");
         assert_eq!(correction_ns(10 * US, 5 * US, 1_000 * US), -500_000);
-        let most = i64::try_from(MOST_NS).unwrap();
+        let most = i64::try_from(tuning::DRAW_MOST_NS).unwrap();
         assert_eq!(correction_ns(10 * US, 10_010 * US, 10_000 * US), 10_000_000 + most);
         assert_eq!(correction_ns(10 * US, 0, 10_000 * US), -10_000_000, "what was charged");
     }

@@ -10,7 +10,6 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use divvy_abi::config::GateLine;
 
-use super::beside::{LONGER, MOST_AT_ONCE};
 use super::completed::Completed;
 use super::credit::signed;
 use super::driver::{Driver, Words};
@@ -20,11 +19,8 @@ use super::marks::{Edge, Mark, Probe};
 use super::rivals::in_turns;
 use super::sample::correction_ns;
 use super::shown::Shown;
-use super::times::{QUIET_NS, SWITCH_NS};
+use super::tuning;
 use crate::cost::{Costs, Length, SLICED_FROM_NS};
-
-/// Length below which an estimate may grow at once; above it by half.
-const MOST_GROWTH_FROM_NS: u64 = 4_000;
 
 impl Lane {
     /// Marks the end of a burst, so that its tail is measured while the gate is closed.
@@ -71,7 +67,7 @@ impl Lane {
             let now_ns = here.now_ns();
             let quiet_ns = match in_turns(here, line) {
                 true => now_ns,
-                false => now_ns.saturating_sub(QUIET_NS),
+                false => now_ns.saturating_sub(tuning::QUIET_NS),
             };
             let quiet_ns = mark.probe.map_or(quiet_ns, |probe| quiet_ns.min(probe.at_ns));
             let is_alone = sharers == 1 && self.is_quiet_since(here, line, quiet_ns);
@@ -119,7 +115,7 @@ impl Lane {
 
     /// True if a turn had just begun at `at_ns`: a switch of contexts may lie behind an event recorded then.
     fn is_switched_to(&self, at_ns: u64) -> bool {
-        at_ns < self.epoch_at_ns.load(Relaxed).saturating_add(SWITCH_NS)
+        at_ns < self.epoch_at_ns.load(Relaxed).saturating_add(tuning::SWITCH_NS)
     }
 
     /// Returns the correction that one completed mark makes.
@@ -176,7 +172,7 @@ impl Lane {
             }
             _ => span_ns,
         };
-        if is_alone && own_ns > charged_ns.saturating_mul(LONGER) {
+        if is_alone && own_ns > charged_ns.saturating_mul(tuning::LONGER) {
             // The excess is one launch's, most likely.
             here.words.note_length(own_ns.saturating_sub(charged_ns));
         }
@@ -223,7 +219,7 @@ impl Lane {
             // The launch ended behind its turn, as one longer than a turn always does: it is no longer than the
             // measured time, and no shorter than its part of it.
             costs.learn_at_most(probe.key, took_ns);
-            here.words.note_length(took_ns / MOST_AT_ONCE);
+            here.words.note_length(took_ns / tuning::MOST_AT_ONCE);
         }
         if sharers == 1 || is_new {
             let known = (known_ns, matches!(expected, Length::Uneven(_)));
@@ -257,7 +253,7 @@ impl Lane {
         } else if is_alone && !self.is_switched_to(probe.at_ns) {
             costs.learn_alone(probe.key, took_ns, now_ns);
         } else {
-            costs.learn(probe.key, took_ns.min(most_ns.max(MOST_GROWTH_FROM_NS)));
+            costs.learn(probe.key, took_ns.min(most_ns.max(tuning::GROWTH_FROM_NS)));
             if sharers == 1 && is_uneven {
                 costs.seen_alone(probe.key, took_ns, now_ns);
             }
@@ -278,7 +274,8 @@ struct Span<'a> {
     is_alone: bool,
 }
 
-/// The launch of a probe as that has shown it, which was charged `charged_ns` and stands for `stands_ns` of the charges.
+/// The launch of a probe as that has shown it, which was charged `charged_ns` and stands for `stands_ns` of the
+/// charges.
 #[derive(Clone, Copy, Debug)]
 struct OneLaunch {
     charged_ns: u64,

@@ -5,22 +5,8 @@
 
 use super::lane::Lane;
 use super::marks::Probe;
+use super::tuning;
 use crate::cost;
-
-/// Device time on a drained stream between two events beside the launch and the host's gap: 377 to 765 ns on an H200.
-const DRAINED_BIAS_NS: u64 = 800;
-/// Device time that an event of a stream adds to a queue that never drains, 1.92 to 2.00 us, and one of a context, 0.83
-/// to 0.99: the time between two of them holds one. Measured on an H200 (h200-2026-11-25/events-in-a-queue.txt under
-/// bench/results).
-const BUSY_BIAS_NS: u64 = 2_000;
-pub(super) const CONTEXT_BIAS_NS: u64 = 900;
-
-/// Length from which a launch call counts as held up.
-pub(super) const USUAL_GAP_NS: u64 = 20_000;
-/// A drained device begins a graph as its call ends, if that takes no more than the first time, or makes the graph
-/// ready first; else after the second: 26 to 75 us of a training's 406 on an H200.
-const GRAPH_AT_ONCE_NS: u64 = 100_000;
-const GRAPH_BEGINS_NS: u64 = 50_000;
 
 /// A launch's length, as its probe shows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,7 +19,7 @@ pub(super) struct Shown {
 impl Lane {
     /// Returns the device time that an event of its launches' marks adds: marks of several streams are the context's.
     pub(super) fn event_ns(&self) -> u64 {
-        if self.has_streams_apart() { CONTEXT_BIAS_NS } else { BUSY_BIAS_NS }
+        if self.has_streams_apart() { tuning::CONTEXT_BIAS_NS } else { tuning::BUSY_BIAS_NS }
     }
 }
 
@@ -48,19 +34,21 @@ impl Probe {
         let gap_ns = self.gap_ns;
         let is_graph = cost::is_graph(self.key);
         let is_long = match is_graph {
-            true => gap_ns > GRAPH_AT_ONCE_NS,
-            false => gap_ns > USUAL_GAP_NS && gap_ns > between_ns / 16,
+            true => gap_ns > tuning::GRAPH_AT_ONCE_NS,
+            false => gap_ns > tuning::USUAL_GAP_NS && gap_ns > between_ns / 16,
         };
         // A graph that ended before its call shows no end.
-        let has_ended = between_ns < gap_ns.saturating_add(USUAL_GAP_NS);
+        let has_ended = between_ns < gap_ns.saturating_add(tuning::USUAL_GAP_NS);
         let shows_nothing = if is_graph { is_known && has_ended } else { is_firm };
         if is_long && shows_nothing {
             return None;
         }
         let bias_ns = match gap_ns {
-            0 => BUSY_BIAS_NS,
-            _ if is_graph && is_known && is_long => GRAPH_BEGINS_NS + DRAINED_BIAS_NS,
-            _ => gap_ns.saturating_add(DRAINED_BIAS_NS),
+            0 => tuning::BUSY_BIAS_NS,
+            _ if is_graph && is_known && is_long => {
+                tuning::GRAPH_BEGINS_NS + tuning::DRAINED_BIAS_NS
+            }
+            _ => gap_ns.saturating_add(tuning::DRAINED_BIAS_NS),
         };
         let took_ns = between_ns.saturating_sub(bias_ns).max(between_ns / 8).max(500);
         Some(Shown { took_ns, is_rough: is_long && !is_known })
@@ -79,21 +67,21 @@ mod tests {
         let roughly = |ns| Some(Shown { took_ns: ns, is_rough: true });
         let (not, little, well) = ((false, false), (true, false), (true, true));
         for (kind, gap_us, between_us, (is_known, is_firm), expected) in [
-            (WorkKind::Kernel, 3, 103, well, firmly(100 * US - DRAINED_BIAS_NS)),
-            (WorkKind::Kernel, 0, 100, well, firmly(100 * US - BUSY_BIAS_NS)),
+            (WorkKind::Kernel, 3, 103, well, firmly(100 * US - tuning::DRAINED_BIAS_NS)),
+            (WorkKind::Kernel, 0, 100, well, firmly(100 * US - tuning::BUSY_BIAS_NS)),
             // A call that was held up is worth measuring only where little is known of the launch, or the delay is a
             // small part of it.
             (WorkKind::Kernel, 50, 150, well, None),
-            (WorkKind::Kernel, 50, 150, little, firmly(100 * US - DRAINED_BIAS_NS)),
-            (WorkKind::Kernel, 50, 150, not, roughly(100 * US - DRAINED_BIAS_NS)),
+            (WorkKind::Kernel, 50, 150, little, firmly(100 * US - tuning::DRAINED_BIAS_NS)),
+            (WorkKind::Kernel, 50, 150, not, roughly(100 * US - tuning::DRAINED_BIAS_NS)),
             (WorkKind::Kernel, 3_000, 3_100, not, roughly(3_100 * US / 8)),
-            (WorkKind::Kernel, 50, 1_050, well, firmly(1_000 * US - DRAINED_BIAS_NS)),
+            (WorkKind::Kernel, 50, 1_050, well, firmly(1_000 * US - tuning::DRAINED_BIAS_NS)),
             // A graph begins as a short call ends, as its first ends, and in the midst of a long one.
-            (WorkKind::Graph, 43, 143, well, firmly(100 * US - DRAINED_BIAS_NS)),
-            (WorkKind::Graph, 43, 143, not, firmly(100 * US - DRAINED_BIAS_NS)),
-            (WorkKind::Graph, 406, 906, not, roughly(500 * US - DRAINED_BIAS_NS)),
-            (WorkKind::Graph, 406, 20_050, little, firmly(20_000 * US - DRAINED_BIAS_NS)),
-            (WorkKind::Graph, 406, 450, well, firmly(400 * US - DRAINED_BIAS_NS)),
+            (WorkKind::Graph, 43, 143, well, firmly(100 * US - tuning::DRAINED_BIAS_NS)),
+            (WorkKind::Graph, 43, 143, not, firmly(100 * US - tuning::DRAINED_BIAS_NS)),
+            (WorkKind::Graph, 406, 906, not, roughly(500 * US - tuning::DRAINED_BIAS_NS)),
+            (WorkKind::Graph, 406, 20_050, little, firmly(20_000 * US - tuning::DRAINED_BIAS_NS)),
+            (WorkKind::Graph, 406, 450, well, firmly(400 * US - tuning::DRAINED_BIAS_NS)),
             (WorkKind::Graph, 406, 416, well, None),
         ] {
             let key = key(kind, [1, 2, 3]);

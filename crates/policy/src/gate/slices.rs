@@ -1,15 +1,13 @@
 //! A lane's memory of spans in which others of the device's contexts had slices.
 //!
-//! Promises: such spans add in sum our parts of them beyond the charges, as far back as [`MOST_OVER_NS`] reaches. Does
-//! not determine a part: that is done in `settle`.
+//! Promises: such spans add in sum our parts of them beyond the charges, as far back as [`tuning::MOST_OVER_NS`]
+//! reaches. Does not determine a part: that is done in `settle`.
 
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::credit::signed;
+use super::tuning;
 use crate::atomic::AtomicU64;
-
-/// Upper bound of the excess of charges over our parts that is remembered.
-const MOST_OVER_NS: i64 = 10_000_000;
 
 /// Balance of a lane's spans with others' slices in them.
 #[derive(Debug)]
@@ -37,7 +35,7 @@ impl Beside {
         }
         let before_ns = self.over_ns.load(Relaxed).cast_signed();
         let sum_ns = before_ns.saturating_add(signed(part_ns)).saturating_sub(signed(charged_ns));
-        self.over_ns.store(sum_ns.clamp(-MOST_OVER_NS, 0).cast_unsigned(), Relaxed);
+        self.over_ns.store(sum_ns.clamp(-tuning::MOST_OVER_NS, 0).cast_unsigned(), Relaxed);
         sum_ns.max(0)
     }
 }

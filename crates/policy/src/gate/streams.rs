@@ -10,6 +10,7 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
+use super::tuning;
 use crate::atomic::{AtomicU32, AtomicU64};
 
 /// Word of no stream, and of more than one.
@@ -19,9 +20,6 @@ const SEVERAL: u64 = u64::MAX;
 /// How launches are measured, in bits of [`Streams::measured`].
 pub(super) const STREAMS: u32 = 1;
 pub(super) const THREADS: u32 = 1 << 1;
-
-/// Time for which threads that launched at once may do so again: that over which doubt fades.
-const THREADS_FOR_NS: u64 = 1_000_000_000;
 
 /// Streams and threads of one lane's launches.
 #[derive(Debug)]
@@ -78,7 +76,7 @@ impl Streams {
     /// True if no threads have launched at once for long.
     pub(super) fn are_threads_past(&self, now_ns: u64) -> bool {
         self.is_measured_as(THREADS)
-            && now_ns.saturating_sub(self.threads_ns.load(Relaxed)) >= THREADS_FOR_NS
+            && now_ns.saturating_sub(self.threads_ns.load(Relaxed)) >= tuning::THREADS_FOR_NS
     }
 
     /// True if launches are measured so, or in one of these ways.

@@ -1,14 +1,14 @@
 //! The word of a turn inside a tenant: a count, the unit that has or had the turn, and flags.
 //!
-//! Promises: one word, so that a change of it is made with all of it in view, and no two turns have one number. Does not
-//! say when a turn ends: that is decided in `inside`.
+//! Promises: one word, so that a change of it is made with all of it in view, and no two turns have one number. Does
+//! not say when a turn ends: that is decided in `inside`.
 
 use divvy_abi::usage::SHARED_SLOT;
 
 /// The unit that a turn names for processes that share memory or events.
 pub(super) const JOINED: usize = Turn::UNIT as usize;
 
-/// [`gate_tenant::TURN`].
+/// A turn, as [`divvy_abi::usage::gate_tenant::TURN`] holds it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Turn(pub(super) u64);
 

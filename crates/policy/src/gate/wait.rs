@@ -4,48 +4,20 @@
 //! The amount in flight is known from the charges, and bounded by what marks have shown.
 //!
 //! Promises: every wait has a deadline after which the gate is looked at again; work that does not drain is given up
-//! after [`DRAIN_PATIENCE_NS`], counted, and charged. Does not ask for the cap or a turn: that is done in `admit`.
+//! after [`tuning::DRAIN_PATIENCE_NS`], counted, and charged. Does not ask for the cap or a turn: that is done in
+//! `admit`.
 
 use core::sync::atomic::Ordering::Relaxed;
 
 use divvy_abi::config::{GateLine, gate};
 
 use super::driver::{Driver, Words};
-use super::elsewhere::LATE_LOOK_NS;
 use super::here::Here;
 use super::lane::Lane;
-use super::oldest::YIELD_NS;
 use super::rivals::has_rivals;
-use super::times::{DRAIN_PATIENCE_NS, HORIZON_NS, WANT_EVERY_NS};
+use super::tuning;
 use super::turn::{Had, Queued};
 use crate::cost::{Costs, Length, Moments};
-
-/// Horizon below which the launch to come counts as in flight.
-const SHORT_HORIZON_NS: u64 = 1_000_000;
-
-/// Time that a sleeper may take to be awake.
-const WAKE_NS: u64 = 150_000;
-
-/// Time after which work that should have ended is looked at.
-const SETTLE_NS: u64 = 20_000;
-
-/// Margin by which all work in flight may end sooner than expected.
-const UNSURE_NS: u64 = 200_000;
-
-/// Time beyond its planned end after which a turn goes on, its owner not having ended it.
-const OVERTIME_NS: u64 = 500_000;
-
-/// Time granted at once to work that should have ended.
-const OVERDUE_NS: u64 = 300_000;
-/// Remaining time below which work is looked at often.
-pub(super) const OFTEN_NS: u64 = 1_000_000;
-
-/// Time that a kernel of unknown length may take beside another tenant's; beyond it the kernel may wait for another
-/// process's.
-const STUCK_NS: u64 = 500_000_000;
-
-/// Launches of unknown length that may be in flight.
-const UNKNOWN_AT_ONCE: u32 = 2;
 
 impl Lane {
     /// Waits for the cap, for a turn or the end of a pause, or for others that have the device where tenants share it
@@ -61,7 +33,7 @@ impl Lane {
         // A mark behind work that has ended would have the device to itself, taking it from its present user for two
         // switches of contexts.
         let is_alone = line.gate == gate::FREE && matches!(what, Wait::Cap(_) | Wait::Pause);
-        let surely_ns = self.busy_until_ns.load(Relaxed).saturating_sub(UNSURE_NS);
+        let surely_ns = self.busy_until_ns.load(Relaxed).saturating_sub(tuning::UNSURE_NS);
         if is_alone || self.pending(now_ns) != 0 || now_ns <= surely_ns {
             self.close_burst(here, costs, line);
         }
@@ -71,18 +43,18 @@ impl Lane {
             // The owner wakes the waiters when it changes a limit.
             Wait::Cap(until_ns) => {
                 here.leave_device();
-                (until_ns, 5 * WANT_EVERY_NS)
+                (until_ns, 5 * tuning::WANT_EVERY_NS)
             }
             Wait::Turn => {
                 here.words.note_want(now_ns);
-                (line.lease_ns, WANT_EVERY_NS)
+                (line.lease_ns, tuning::WANT_EVERY_NS)
             }
-            Wait::Pause => (u64::MAX, WANT_EVERY_NS),
-            Wait::Device(until_ns) => (until_ns, WANT_EVERY_NS),
+            Wait::Pause => (u64::MAX, tuning::WANT_EVERY_NS),
+            Wait::Device(until_ns) => (until_ns, tuning::WANT_EVERY_NS),
             Wait::Inside(queued) => {
                 here.leave_device();
                 here.words.note_want(now_ns);
-                (queued.until_ns, WANT_EVERY_NS)
+                (queued.until_ns, tuning::WANT_EVERY_NS)
             }
         };
         // The thread wakes when the work in flight should have ended, to publish that or how much longer it runs; the
@@ -91,8 +63,11 @@ impl Lane {
         let deadline_ns =
             if elsewhere_ns == 0 { deadline_ns } else { deadline_ns.min(elsewhere_ns) };
         let look_ns = deadline_ns.min(self.settled_at_ns(now_ns));
-        let look_ns =
-            if is_late { look_ns.min(now_ns.saturating_add(LATE_LOOK_NS)) } else { look_ns };
+        let look_ns = if is_late {
+            look_ns.min(now_ns.saturating_add(tuning::LATE_LOOK_NS))
+        } else {
+            look_ns
+        };
         match what {
             Wait::Inside(queued) => here.words.wait_for_turn(queued.turn, look_ns),
             _ => {
@@ -114,7 +89,7 @@ impl Lane {
     /// Lets another thread go first that has waited longer for the cap. Looks at no mark: the calling thread is awake
     /// for moments only, in which the other would find the claim taken.
     pub(super) fn make_way<D: Driver>(&self, here: &Here<'_, D>, now_ns: u64) {
-        let until_ns = now_ns.saturating_add(YIELD_NS);
+        let until_ns = now_ns.saturating_add(tuning::YIELD_NS);
         here.keep_turn(until_ns, true);
         here.gates.driver.sleep_until(until_ns);
         let awake_ns = here.now_ns();
@@ -152,7 +127,7 @@ impl Lane {
                 // Overdue work stays so until a mark shows its end. Uneven work was charged little at first, which does
                 // not say how much longer it takes; a thread that waits for its end looks at the expected time.
                 let is_expected = self.busy_until_ns.load(Relaxed) <= now_ns
-                    || (1..OVERDUE_NS).contains(&uneven_ns);
+                    || (1..tuning::OVERDUE_NS).contains(&uneven_ns);
                 let is_awaited = || here.has_turns() || has_rivals(&here.line());
                 if left_ns == 0 || (is_expected && is_awaited()) {
                     self.is_overdue.store(1, Relaxed);
@@ -163,7 +138,7 @@ impl Lane {
                 if is_overdue != 0 || self.busy_until_ns.load(Relaxed) < until_ns {
                     is_late = here.note_late(now_ns);
                 }
-                let overdue_ns = OVERDUE_NS * u64::from(is_overdue);
+                let overdue_ns = tuning::OVERDUE_NS * u64::from(is_overdue);
                 left_ns.max(overdue_ns).max(uneven_ns)
             }
         };
@@ -194,9 +169,9 @@ impl Lane {
         }
         // Looks come halfway, and halfway again, then often: the work may end earlier than expected.
         let left_ns = self.busy_until_ns.load(Relaxed).saturating_sub(now_ns);
-        let is_soon = left_ns < OFTEN_NS || self.uneven_until_ns.load(Relaxed) > now_ns;
-        let look_ns = if is_soon { (left_ns / 2).min(OFTEN_NS / 16) } else { left_ns / 2 };
-        now_ns.saturating_add(look_ns).saturating_add(SETTLE_NS)
+        let is_soon = left_ns < tuning::OFTEN_NS || self.uneven_until_ns.load(Relaxed) > now_ns;
+        let look_ns = if is_soon { (left_ns / 2).min(tuning::OFTEN_NS / 16) } else { left_ns / 2 };
+        now_ns.saturating_add(look_ns).saturating_add(tuning::SETTLE_NS)
     }
 
     /// Bounds the time in flight; true after a wait.
@@ -210,17 +185,20 @@ impl Lane {
         drain: &mut Drain,
     ) -> bool {
         let (crowded, next_ns) = match next {
-            Length::Unknown => (self.unknown.load(Relaxed) >= UNKNOWN_AT_ONCE, 0),
+            Length::Unknown => (self.unknown.load(Relaxed) >= tuning::UNKNOWN_AT_ONCE, 0),
             Length::Even(ns) => (false, ns),
             // Each has a mark: as many may go as are unlikely to exceed the horizon.
             Length::Uneven(Moments { mean_ns, rms_ns }) => {
                 let at_once = horizon_ns / rms_ns.max(1);
-                (u64::from(self.pending(now_ns)) >= at_once.max(UNKNOWN_AT_ONCE.into()), mean_ns)
+                (
+                    u64::from(self.pending(now_ns)) >= at_once.max(tuning::UNKNOWN_AT_ONCE.into()),
+                    mean_ns,
+                )
             }
         };
         let ahead_ns = self.in_flight_ns(now_ns, submitted_ns);
         // A short horizon is set for a tenant that waits, so the launch to come counts as well.
-        let next_ns = if horizon_ns < SHORT_HORIZON_NS { next_ns } else { 0 };
+        let next_ns = if horizon_ns < tuning::SHORT_HORIZON_NS { next_ns } else { 0 };
         let fits = ahead_ns == 0 || ahead_ns.saturating_add(next_ns) <= horizon_ns;
         if fits && !crowded {
             return false;
@@ -238,7 +216,7 @@ impl Lane {
         }
         let done_ns = self.done_ns.load(Relaxed);
         if drain.deadline_ns == 0 || drain.done_ns != done_ns {
-            let patience_ns = ahead_ns.saturating_add(DRAIN_PATIENCE_NS);
+            let patience_ns = ahead_ns.saturating_add(tuning::DRAIN_PATIENCE_NS);
             let deadline_ns = now_ns.saturating_add(patience_ns);
             *drain = Drain { since_ns: now_ns, deadline_ns, done_ns };
         }
@@ -254,12 +232,13 @@ impl Lane {
         let waited_ns = now_ns.saturating_sub(drain.since_ns);
         // The end of all but even work is unknown.
         let is_even = matches!(next, Length::Even(_));
-        let is_short = horizon_ns < SHORT_HORIZON_NS;
+        let is_short = horizon_ns < tuning::SHORT_HORIZON_NS;
         self.wait_for_work(here, now_ns, (excess_ns, waited_ns), (is_late, is_even, is_short));
         true
     }
 
-    /// Waits for `excess_ns` of work to end, for which a thread has waited for `waited_ns` already, or for a part of that.
+    /// Waits for `excess_ns` of work to end, for which a thread has waited for `waited_ns` already, or for a part of
+    /// that.
     fn wait_for_work<D: Driver>(
         &self,
         here: &Here<'_, D>,
@@ -268,17 +247,17 @@ impl Lane {
         (is_late, is_even, is_short): (bool, bool, bool),
     ) {
         // Work that has not drained for long is looked at more rarely.
-        let most_ns = if is_late { LATE_LOOK_NS } else { 1_000_000 };
+        let most_ns = if is_late { tuning::LATE_LOOK_NS } else { 1_000_000 };
         let look_ns = excess_ns.max(waited_ns / 8).clamp(5_000, most_ns);
         // A short horizon leaves so little in flight that the device would be idle before a sleeper is awake.
-        let spins = is_short && excess_ns < WAKE_NS;
+        let spins = is_short && excess_ns < tuning::WAKE_NS;
         let look_ns =
-            if is_short && !spins { look_ns.saturating_sub(WAKE_NS / 2) } else { look_ns };
+            if is_short && !spins { look_ns.saturating_sub(tuning::WAKE_NS / 2) } else { look_ns };
         let until_ns = now_ns.saturating_add(look_ns);
         if !is_even {
             // The end has not come yet.
             let busy_ns = self.busy_until_ns.load(Relaxed);
-            self.set_busy_until(here, busy_ns.max(until_ns.saturating_add(OVERDUE_NS)));
+            self.set_busy_until(here, busy_ns.max(until_ns.saturating_add(tuning::OVERDUE_NS)));
         }
         if !spins {
             return here.gates.driver.sleep_until(until_ns);
@@ -288,13 +267,13 @@ impl Lane {
         }
     }
 
-    /// Takes work for ended that has not drained in time. Either kernels in flight wait for the very launch that waits for
-    /// them, and it must go; or their length was unknown, and another tenant's slices lie between.
+    /// Takes work for ended that has not drained in time. Either kernels in flight wait for the very launch that waits
+    /// for them, and it must go; or their length was unknown, and another tenant's slices lie between.
     fn give_up_drain<D: Driver>(&self, here: &Here<'_, D>, now_ns: u64) {
         let since_ns = self.ring.oldest().map_or(now_ns, |(_, mark)| mark.at_ns);
         let is_stuck = self.unknown.load(Relaxed) == 0
             || !has_rivals(&here.line())
-            || now_ns.saturating_sub(since_ns) >= STUCK_NS;
+            || now_ns.saturating_sub(since_ns) >= tuning::UNKNOWN_STUCK_NS;
         here.words.count_drain_given_up();
         if let Some(inside) = here.inside().filter(|_| is_stuck) {
             inside.drain_given_up(here.now_ns());
@@ -307,10 +286,10 @@ impl Lane {
 /// Returns the time that may be in flight at `now_ns`: none beyond the planned end of a turn, unless the owner lets it
 /// go on.
 pub(super) fn horizon_ns(line: &GateLine, now_ns: u64) -> u64 {
-    let horizon_ns = if line.horizon_ns == 0 { HORIZON_NS } else { line.horizon_ns };
+    let horizon_ns = if line.horizon_ns == 0 { tuning::HORIZON_NS } else { line.horizon_ns };
     let in_turn = line.gate != gate::CLOSED
         && line.turn_end_ns != 0
-        && now_ns < line.turn_end_ns.saturating_add(OVERTIME_NS);
+        && now_ns < line.turn_end_ns.saturating_add(tuning::OVERTIME_NS);
     if in_turn { horizon_ns.min(line.turn_end_ns.saturating_sub(now_ns)) } else { horizon_ns }
 }
 

@@ -20,18 +20,9 @@ use core::sync::atomic::Ordering::Relaxed;
 use super::credit::signed;
 use super::marks::Edge;
 use super::sample::correction_ns;
+use super::tuning;
 use crate::atomic::{AtomicU32, AtomicU64};
 use crate::scaled::scaled;
-
-/// Marks of a window, and the teaching ones among them.
-pub(super) const MARKS: u32 = 32;
-const TEACHING: u32 = 8;
-/// Charge that each mark needs: 64 times the device time of a mark.
-const MARKED_NS: u64 = 64 * 3_000;
-/// Most that is charged from one window to the next.
-const MOST_APART_NS: u64 = 20_000_000;
-/// Part for which a mark counts in the moving sums of late.
-const LATE_PART: u64 = 16;
 
 /// Number of marks of the open window, 0 between two, with flags for a deep or a broken queue; in lines of its own,
 /// since every launch looks.
@@ -165,7 +156,7 @@ impl Window {
     #[inline(never)]
     pub(super) fn follow(&self, submitted_ns: u64) {
         if !self.is_open() {
-            self.open(submitted_ns, TEACHING);
+            self.open(submitted_ns, tuning::TEACHING_MARKS);
         }
     }
 
@@ -176,7 +167,7 @@ impl Window {
         }
         if let Some(left) = self.left.load(Relaxed).checked_sub(1) {
             self.left.store(left, Relaxed);
-            return match left.cmp(&TEACHING) {
+            return match left.cmp(&tuning::TEACHING_MARKS) {
                 Ordering::Greater => Edge::Within,
                 Ordering::Equal => Edge::Last,
                 Ordering::Less => {
@@ -195,13 +186,13 @@ impl Window {
         // The pause is in charges; the device takes longer or shorter for them.
         let [charged_ns, took_ns] =
             [&self.charged_of_late_ns, &self.took_of_late_ns].map(|word| word.load(Relaxed));
-        let marked_ns = u64::from(self.open.0.load(Relaxed) & !(DEEP | BROKEN)) * MARKED_NS;
-        let apart_ns = scaled(marked_ns, charged_ns, took_ns).min(MOST_APART_NS);
+        let marked_ns = u64::from(self.open.0.load(Relaxed) & !(DEEP | BROKEN)) * tuning::MARKED_NS;
+        let apart_ns = scaled(marked_ns, charged_ns, took_ns).min(tuning::WINDOWS_APART_NS);
         let within_ns = submitted_ns.saturating_sub(self.began_ns.load(Relaxed));
         let pause_ns = apart_ns.saturating_sub(within_ns);
         match random.checked_rem(pause_ns) {
             // Without a pause all launches are measured, so none is left to stand for: all marks that follow teach.
-            None => self.open(submitted_ns, TEACHING),
+            None => self.open(submitted_ns, tuning::TEACHING_MARKS),
             Some(spread_ns) => {
                 let next_ns = submitted_ns.saturating_add(pause_ns / 2).saturating_add(spread_ns);
                 self.next_ns.store(next_ns, Relaxed);
@@ -245,7 +236,10 @@ impl Window {
             [(&self.charged_of_late_ns, took.charged_ns), (&self.took_of_late_ns, took.took_ns)];
         for (word, ns) in both {
             let before_ns = word.load(Relaxed);
-            word.store(before_ns.saturating_sub(before_ns / LATE_PART).saturating_add(ns), Relaxed);
+            word.store(
+                before_ns.saturating_sub(before_ns / tuning::WINDOW_LATE_PART).saturating_add(ns),
+                Relaxed,
+            );
         }
     }
 
@@ -284,7 +278,7 @@ mod tests {
             let took_ns = of(nth);
             truth_ns += took_ns;
             if window.due_in_ns(submitted_ns) < known_ns {
-                window.open(submitted_ns, MARKS);
+                window.open(submitted_ns, tuning::WINDOW_MARKS);
             }
             submitted_ns += known_ns;
             all_ns += signed(known_ns);
@@ -336,7 +330,7 @@ mod tests {
             let (mut submitted_ns, mut marks) = (0, 0);
             for _ in 0..20_000 {
                 if window.due_in_ns(submitted_ns) == 0 {
-                    window.open(submitted_ns, MARKS);
+                    window.open(submitted_ns, tuning::WINDOW_MARKS);
                 }
                 submitted_ns += took_ns;
                 let edge = window.mark(submitted_ns, submitted_ns);
@@ -362,7 +356,7 @@ mod tests {
             let mut submitted_ns = 0;
             for (charged_ns, took_ns, random) in marks {
                 if window.due_in_ns(submitted_ns) == 0 {
-                    window.open(submitted_ns, MARKS);
+                    window.open(submitted_ns, tuning::WINDOW_MARKS);
                 }
                 let last_ns = window.last_ns.load(Relaxed);
                 submitted_ns += charged_ns;

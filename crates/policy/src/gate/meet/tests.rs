@@ -89,7 +89,7 @@ fn who_has_waited_longest_is_next() {
             assert!(!asks(&first, now_ns + 100, &board, 2));
             assert!(!asks(&second, now_ns + 200, &board, 3));
         }
-        assert!(now_ns < START_NS + 2 * TURN_NS);
+        assert!(now_ns < START_NS + 2 * tuning::MEET_TURN_NS);
     }
     assert!(!asks(&second, now_ns + 300, &board, 3));
     assert!(asks(&first, now_ns + 400, &board, 2));
@@ -113,7 +113,7 @@ fn nobody_waits_longer_than_the_patience_and_others_are_counted() {
             break;
         }
         now_ns += MS;
-        assert!(now_ns <= START_NS + PATIENCE_NS + MS);
+        assert!(now_ns <= START_NS + tuning::MEET_PATIENCE_NS + MS);
     }
     assert_eq!(one.others(), 2);
 }
@@ -150,7 +150,7 @@ fn a_forked_child_takes_a_place_of_its_own() {
 fn a_place_that_was_taken_while_its_process_was_idle_is_left_to_the_other() {
     let (board, one, other) = (empty(), Meeting::new(), Meeting::new());
     assert!(asks(&one, START_NS, &board, 1));
-    let mut now_ns = START_NS + STALE_NS;
+    let mut now_ns = START_NS + tuning::STALE_NS;
     assert!(asks(&other, now_ns, &board, 2));
     assert_eq!(board.borrow().iter().filter(|place| place.id != 0).count(), 1);
     for _ in 0..8 {
