@@ -143,7 +143,7 @@ pub(super) const BEGUN_APART_NS: u64 = 50 * US;
 /// Time for which threads that launched at once may do so again: that over which doubt fades.
 pub(super) const THREADS_FOR_NS: u64 = 1_000 * MS;
 
-// What an event shows. Notes, "When a kernel on a drained device begins" and "Marks that take long to record".
+// Events, and the time between two. Notes, "When a kernel on a drained device begins" and "Marks that take long to record".
 
 /// Device time on a drained stream between two events beside the launch and the host's gap: 377 to 765 ns on an H200.
 pub(super) const DRAINED_BIAS_NS: u64 = 800;

@@ -10,7 +10,6 @@
 //! ([`super::in_use`]).
 
 use super::domain::{Domain, TurnMode};
-use super::line::CLOSED_LEASE_NS;
 use super::tenant::TenantState;
 use super::tuning;
 
@@ -18,9 +17,10 @@ impl Domain<'_> {
     /// Charges the time since the last step.
     pub(super) fn charge(&mut self) {
         let now_ns = self.now_ns;
-        // A gate closed for longer than its lease keeps no launch out, so a daemon that was stopped meanwhile charges no
-        // tenant for that time.
-        let from_ns = self.state.last_ns.clamp(now_ns.saturating_sub(CLOSED_LEASE_NS.0), now_ns);
+        // A gate closed for longer than its lease keeps no launch out, so a daemon that was stopped meanwhile charges
+        // no tenant for that time.
+        let from_ns =
+            self.state.last_ns.clamp(now_ns.saturating_sub(tuning::CLOSED_LEASE_NS.0), now_ns);
         self.state.last_ns = now_ns;
         let wall_ns = now_ns.saturating_sub(from_ns);
         if wall_ns == 0 {
@@ -123,8 +123,8 @@ struct Owed {
 }
 
 impl Owed {
-    /// The tenant's work outlasts its turn: a drain for it was given up. What ends sooner is charged by even parts, since
-    /// what a tenant says of so short a time comes too late.
+    /// The tenant's work outlasts its turn: a drain for it was given up. What ends sooner is charged by even parts,
+    /// since what a tenant says of so short a time comes too late.
     fn outlasts(&self, tenant: &TenantState) -> bool {
         let closed_ns = self.now_ns.saturating_sub(tenant.seat.closed_ns);
         tenant.seat.lingers() && closed_ns >= tuning::DRAIN_TIMEOUT_NS && self.of(tenant) > 0

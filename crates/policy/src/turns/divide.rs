@@ -1,7 +1,7 @@
 //! Gives the tenants of a domain what they are due of it (`parts`).
 //!
-//! Promises: what is due counts beside tenants of the same priority that are at work; who is at work is seen anew at each
-//! step.
+//! Promises: what is due counts beside tenants of the same priority that are at work; who is at work is seen anew at
+//! each step.
 
 use super::domain::Domain;
 use super::parts::{Left, OF_WEIGHT};
@@ -25,8 +25,8 @@ impl Domain<'_> {
         }
     }
 
-    /// It wants the device, or did a moment ago, or has work in flight behind its closed gate, or its own cap keeps it from
-    /// it.
+    /// It wants the device, or did a moment ago, or has work in flight behind its closed gate, or its own cap keeps it
+    /// from it.
     pub(super) fn is_at_work(&self, tenant: &TenantState) -> bool {
         let is_awake = !tenant.has_slept(self.now_ns) || tenant.seat.lingers();
         is_awake || tenant.seen.cap_opens_ns(self.now_ns) != 0

@@ -387,8 +387,8 @@ pub(super) fn gate(
     }
 }
 
-/// Horizon of a tenant that gives way to others whose caps keep them closed for `closed_ns`: in halves of the usual one,
-/// since each change is a write.
+/// Horizon of a tenant that gives way to others whose caps keep them closed for `closed_ns`: in halves of the usual
+/// one, since each change is a write.
 fn low_horizon_ns(closed_ns: u64) -> u64 {
     let halves = (0..u64::BITS).map(|times| tuning::HORIZON_NS >> times);
     let fitting = halves.take_while(|ns| *ns > tuning::LOW_HORIZON_NS).find(|ns| *ns <= closed_ns);

@@ -43,20 +43,19 @@ pub struct Gate {
     pub watch: bool,
 }
 
-/// Step of the quantum that a closed gate publishes. A waiting tenant's cap saves up by the quantum, so a closed gate
-/// holds one too; the step keeps writes rare.
-const CLOSED_QUANTUM_NS: u64 = 10_000_000;
-
 impl Gate {
     /// Without what nobody goes by while it is closed.
     pub(super) fn settled(self) -> Self {
         match self.state {
             GateState::Closed => {
-                let quantum_ns =
-                    self.quantum_ns.div_ceil(CLOSED_QUANTUM_NS).saturating_mul(CLOSED_QUANTUM_NS);
+                let quantum_ns = self
+                    .quantum_ns
+                    .div_ceil(tuning::CLOSED_QUANTUM_NS)
+                    .saturating_mul(tuning::CLOSED_QUANTUM_NS);
                 Self { quantum_ns, horizon_ns: 0, ..self }
             }
             GateState::Free | GateState::Timed | GateState::Turns | GateState::SharedTurns => self,
         }
     }
 }
+use super::tuning;

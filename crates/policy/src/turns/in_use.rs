@@ -5,8 +5,8 @@
 //! by what their own programs leave idle between kernels. So such a tenant pays for what it uses of what it holds.
 //!
 //! Beside a kernel that outlasts its turn a tenant has the slices that the driver leaves it. One that always has work
-//! queued uses half of the time; one that waits for each of its kernels far less. It pays for what it uses, and the other
-//! for the rest.
+//! queued uses half of the time; one that waits for each of its kernels far less. It pays for what it uses, and the
+//! other for the rest.
 //!
 //! Promises: a tenant says itself what it uses, and gains by it an eighth of its weight at most; beside work that
 //! outlasts another's turn it pays an eighth of its part at least. One with a weight of its own, or without a cap,

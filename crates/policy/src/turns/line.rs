@@ -13,18 +13,9 @@ use super::entry::GateEntry;
 use super::files::Files;
 use super::gate::{Gate, GateState};
 use super::sample::Sample;
-use super::workers::{Inner, TRIAL_LOOK_NS, Workers};
+use super::tuning;
+use super::workers::{Inner, Workers};
 use crate::share::MAX_WEIGHT;
-
-/// How long a closed gate stays closed without a word of its daemon; a lease that ends sooner than the
-/// second is renewed.
-pub(super) const CLOSED_LEASE_NS: (u64, u64) = (100_000_000, 75_000_000);
-/// The same of an open one; while it lasts, a tenant with a cap leaves turns to the daemon.
-const OPEN_LEASE_NS: (u64, u64) = (1_000_000_000, 500_000_000);
-/// A wish that is older is none.
-pub const WANT_NS: u64 = 50_000_000;
-/// Most that a wish may lie in the future: there is one clock, but the process read it after the daemon did.
-const SKEW_NS: u64 = 5_000_000;
 
 /// State of one device row of a tenant, from one reading to the next.
 #[derive(Clone, Debug, Default)]
@@ -108,8 +99,8 @@ impl DeviceLine {
         let is_closed = self.written.is_some_and(|gate| gate.state == GateState::Closed);
         let wants = is_closed
             && sum.want_ns > self.closed_at_ns
-            && sum.want_ns <= now_ns.saturating_add(SKEW_NS)
-            && now_ns.saturating_sub(sum.want_ns) < WANT_NS;
+            && sum.want_ns <= now_ns.saturating_add(tuning::SKEW_NS)
+            && now_ns.saturating_sub(sum.want_ns) < tuning::WANT_NS;
         let (weight, priority) = claimed(config);
         Sample {
             attached: true,
@@ -146,7 +137,7 @@ impl DeviceLine {
             Inner::Shared if is_open => GateState::SharedTurns,
             _ => gate.state,
         };
-        if inner == Inner::Trial { now_ns.saturating_add(TRIAL_LOOK_NS) } else { u64::MAX }
+        if inner == Inner::Trial { now_ns.saturating_add(tuning::TRIAL_LOOK_NS) } else { u64::MAX }
     }
 
     /// Writes `gate` to device `row` where it is not what stands there, and keeps its lease alive.
@@ -163,7 +154,8 @@ impl DeviceLine {
         };
         let gate = Gate { watch: false, state, ..gate };
         let is_closed = gate.state == GateState::Closed;
-        let (lease_ns, renew_ns) = if is_closed { CLOSED_LEASE_NS } else { OPEN_LEASE_NS };
+        let (lease_ns, renew_ns) =
+            if is_closed { tuning::CLOSED_LEASE_NS } else { tuning::OPEN_LEASE_NS };
         let lease_ns = now_ns.saturating_add(lease_ns);
         if self.written != Some(gate) {
             let line = GateLine {

@@ -11,9 +11,8 @@
 //! and never waits for its work to drain.
 //! A tenant on several devices takes its turn on all of them at once. A drain lasts at most
 //! [`tuning::DRAIN_TIMEOUT_NS`]; a tenant that overruns is charged for it. Claims in a sample (used time, busy
-//! until) change only the claimant's own treatment, but for what it says it uses beside work that outlasts another's turn
-//! (`charge`): turns are charged by wall time, and a shared mode
-//! is entered only if no tenant loses by it.
+//! until) change only the claimant's own treatment, but for what it says it uses beside work that outlasts another's
+//! turn (`charge`): turns are charged by wall time, and a shared mode is entered only if no tenant loses by it.
 //!
 //! Around it, as pure, the step of the thread that calls it: [`Round`], over tenants ([`Served`]) whose
 //! files are a trait ([`Files`]).
@@ -58,9 +57,10 @@ pub use self::domain::{Counters, DeviceState, TurnMode};
 pub use self::entry::{CapEntry, GateEntry, LINE_WORDS};
 pub use self::files::Files;
 pub use self::gate::{Gate, GateState};
-pub use self::line::{DeviceLine, WANT_NS};
-pub use self::round::{REST_NS, Round, Seated, Tenants};
+pub use self::line::DeviceLine;
+pub use self::round::{Round, Seated, Tenants};
 pub use self::sample::Sample;
 pub use self::scheduler::Turns;
 pub use self::served::Served;
 pub use self::tenant::TenantState;
+pub use self::tuning::{REST_NS, WANT_NS};

@@ -1,11 +1,11 @@
 //! The part of a domain that each tenant is due: by weight, and where none has set one by the rest that caps leave.
 //!
 //! A weight is a tenant's part beside others, a cap is the most it has. A tenant with a cap and no weight is due an
-//! equal part like the others, but the part it could not use is theirs: beside a tenant without a cap, 20 % leave it 80.
-//! Tenants that all have caps and no weights are due parts in the proportion of their caps.
+//! equal part like the others, but the part it could not use is theirs: beside a tenant without a cap, 20 % leave it
+//! 80. Tenants that all have caps and no weights are due parts in the proportion of their caps.
 //!
-//! Promises: a weight that was set holds; no tenant is due less because of another's cap, nor because of its own while that
-//! does not bind. Does not know tenants: `divide` does.
+//! Promises: a weight that was set holds; no tenant is due less because of another's cap, nor because of its own while
+//! that does not bind. Does not know tenants: `divide` does.
 
 /// A whole device, and what the weight 1 is where no cap is looked at.
 const ALL: u64 = 1_000_000;
@@ -53,7 +53,8 @@ impl Left {
     pub(super) fn of<I: Iterator<Item = Asked>>(these: impl Fn() -> I) -> Self {
         let by_caps = these().all(Asked::yields);
         let mut left = Self { all: ALL, weights: these().map(Asked::weight).sum(), by_caps };
-        // A full tenant leaves no less to each of the others. More of them may be full then, and none less: the loop ends.
+        // A full tenant leaves no less to each of the others. More of them may be full then, and none less: the loop
+        // ends.
         let mut full = 0;
         loop {
             let is_full = |asked: &Asked| asked.most() <= left.part(*asked);

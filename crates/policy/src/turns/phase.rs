@@ -1,11 +1,11 @@
 //! The phases of a domain: a lull with all gates open, turns with at most one holder on each device, the drain between
-//! two turns, and all tenants together. A domain that was free or counted, for which `domain` makes no such step, begins
-//! with a lull.
+//! two turns, and all tenants together. A domain that was free or counted, for which `domain` makes no such step,
+//! begins with a lull.
 //!
-//! Promises: a closed gate is opened by its tenant's next turn, by a lull, by the phase of all together, or by a hand-over
-//! after which it [stays open](Domain::stays_open); only where there is no floor (`floor`) may a tenant of lower priority
-//! than others find none of these for as long as the others work. A drain ends at the first full step after its time-out. No drain begins for the work of a
-//! tenant of lower priority than the one that is picked.
+//! Promises: a closed gate is opened by its tenant's next turn, by a lull, by the phase of all together, or by a
+//! hand-over after which it [stays open](Domain::stays_open); only where there is no floor (`floor`) may a tenant of
+//! lower priority than others find none of these for as long as the others work. A drain ends at the first full step
+//! after its time-out. No drain begins for the work of a tenant of lower priority than the one that is picked.
 //!
 //! Does not choose holders or the length of their turns (`pick`), nor decide trials (`together`).
 
@@ -68,8 +68,8 @@ impl Domain<'_> {
         })
     }
 
-    /// True if the phase may change. A light step has read new samples only of those idle tenants that would go first, by
-    /// their priority or the latency class, and has old ones of all others; so it changes the phase only for such a
+    /// True if the phase may change. A light step has read new samples only of those idle tenants that would go first,
+    /// by their priority or the latency class, and has old ones of all others; so it changes the phase only for such a
     /// tenant.
     pub(super) fn is_full_step(&self) -> bool {
         let hurries = |t: &TenantState| t.seen.latency && self.contends(t);
@@ -81,7 +81,8 @@ impl Domain<'_> {
         for tenant in self.members_mut() {
             let over = now_ns.saturating_sub(tenant.seat.closed_ns) > tuning::LINGER_NS;
             let at_work = tenant.busy(now_ns) || tenant.may_be_launching(now_ns);
-            // Behind a lease that has ended it launches as it likes. What is let go for another device is no such launch.
+            // Behind a lease that has ended it launches as it likes. What is let go for another device is no such
+            // launch.
             let is_new = !tenant.may_let_go() && tenant.has_launched_closed();
             if over || !at_work || is_new || tenant.has_ended_step() {
                 tenant.seat.settle();
@@ -179,9 +180,9 @@ impl Domain<'_> {
         } else if let Some(end_ns) =
             self.members().filter(closed_now).map(|t| t.seen.busy_until_ns).max()
         {
-            // The bubble is the time that a drain leaves the device idle. On one device it begins with the end of the work.
-            // Of several devices one may look busy while it waits for another, so the bubble counts from the drain's
-            // beginning.
+            // The bubble is the time that a drain leaves the device idle. On one device it begins with the end of the
+            // work. Of several devices one may look busy while it waits for another, so the bubble counts from the
+            // drain's beginning.
             let is_one = self.state.group.count_ones() == 1;
             let from_ns = if is_one { end_ns.max(since_ns) } else { since_ns };
             let bubble_ns = self.now_ns.saturating_sub(from_ns).min(1_000_000);
@@ -195,16 +196,16 @@ impl Domain<'_> {
     }
 
     /// Picks the next holders as `how` says, and ends the turns of all others. Their gates are closed, except where
-    /// [`Self::stays_open`] says that a gate is to be open: such a gate is opened if it was closed. Then the turns begin, or
-    /// the drain before them. If no tenant can be picked, or a lull is allowed, one begins instead.
+    /// [`Self::stays_open`] says that a gate is to be open: such a gate is opened if it was closed. Then the turns
+    /// begin, or the drain before them. If no tenant can be picked, or a lull is allowed, one begins instead.
     pub(super) fn hand_over(&mut self, how: Handover) {
         let Some(first) = self.pick(how != Handover::All) else { return self.begin_lull() };
         if self.may_lull() {
             return self.begin_lull();
         }
         let now_ns = self.now_ns;
-        // A lull that was short and changed nothing about who is active leaves a trial's window as it is; else a new one
-        // begins.
+        // A lull that was short and changed nothing about who is active leaves a trial's window as it is; else a new
+        // one begins.
         let slept = self.lasted(self.state.since_ns, tuning::SLEEP_NS);
         if self.state.mode == TurnMode::Lull && (slept || self.actives_changed()) {
             self.begin_window();
@@ -250,8 +251,8 @@ impl Domain<'_> {
         self.state.turn = self.state.turn.wrapping_add(1);
         self.state.counters.turns = self.state.counters.turns.saturating_add(1);
         self.state.counters.handovers = self.state.counters.handovers.saturating_add(handovers);
-        // A turn that goes on while another device of the domain is filled began when it began: its end, and what a tenant
-        // of the latency class waits, count from there.
+        // A turn that goes on while another device of the domain is filled began when it began: its end, and what a
+        // tenant of the latency class waits, count from there.
         if !carries_on {
             self.state.since_ns = now_ns;
             self.state.turn_end_ns = match handovers {
@@ -261,9 +262,9 @@ impl Domain<'_> {
         }
     }
 
-    /// True if the gate of a tenant that is not picked is to be open during the turns: it shares no device with a tenant
-    /// that is picked, or has a higher priority than all such tenants, or is idle, under no closed cap and not known for
-    /// long work, so that it may come back for a moment.
+    /// True if the gate of a tenant that is not picked is to be open during the turns: it shares no device with a
+    /// tenant that is picked, or has a higher priority than all such tenants, or is idle, under no closed cap and not
+    /// known for long work, so that it may come back for a moment.
     fn stays_open(&self, tenant: &TenantState) -> bool {
         let mut beside = self.members().filter(|t| t.picked && t.shares_device(tenant)).peekable();
         if beside.peek().is_none() {
@@ -285,8 +286,8 @@ impl Domain<'_> {
     }
 
     /// True if closing this tenant's gate makes the next turn wait until its work has drained: it has work, or may be
-    /// about to launch some, and a tenant of its priority or a lower one is picked that shares a device with it and whose
-    /// gate is closed. One whose gate is open already runs beside that work.
+    /// about to launch some, and a tenant of its priority or a lower one is picked that shares a device with it and
+    /// whose gate is closed. One whose gate is open already runs beside that work.
     fn is_waited_for(&self, tenant: &TenantState) -> bool {
         let launches = tenant.work.last_launch_ns.saturating_add(tuning::IDLE_NS) > self.now_ns;
         // Its process says what is in flight as its gate closes.
@@ -304,8 +305,8 @@ impl Domain<'_> {
         tenant.floor.drains(self.now_ns) || self.members().any(comes)
     }
 
-    /// Ends the turn of each holder that has been idle beyond its patience; its gate stays open until a hand-over closes it.
-    /// True if a turn was ended, or no tenant holds one.
+    /// Ends the turn of each holder that has been idle beyond its patience; its gate stays open until a hand-over
+    /// closes it. True if a turn was ended, or no tenant holds one.
     fn release_idle(&mut self) -> bool {
         let now_ns = self.now_ns;
         let mut released = !self.members().any(|t| t.seat.holds());
@@ -325,8 +326,8 @@ impl Domain<'_> {
     }
 
     /// Time for which an idle holder keeps its turn although another waits, if the holder has had less than the waiting
-    /// tenant, or is a stepper of higher priority. A kernel of the waiting tenant's may keep the holder out for much longer
-    /// than the holder's own pause lasts.
+    /// tenant, or is a stepper of higher priority. A kernel of the waiting tenant's may keep the holder out for much
+    /// longer than the holder's own pause lasts.
     fn patience_ns(&self, holder: &TenantState) -> u64 {
         let ahead = |t: &&TenantState| {
             self.contends(t)
@@ -345,8 +346,8 @@ impl Domain<'_> {
         }
     }
 
-    /// Closes the gates of tenants that are open beside a holder, have demanded the device together with it for too long,
-    /// and keep on launching.
+    /// Closes the gates of tenants that are open beside a holder, have demanded the device together with it for too
+    /// long, and keep on launching.
     fn end_overlaps(&mut self) {
         let now_ns = self.now_ns;
         for row in 0..self.tenants.len() {
@@ -372,8 +373,8 @@ impl Domain<'_> {
     }
 
     /// True if a lull may begin: no tenant was active recently, or one was and no member of the domain has a lower
-    /// priority, which an open gate would let run beside it. Work behind a closed gate keeps its tenant active: in a lull
-    /// it would be service, which takes others along, and no debt.
+    /// priority, which an open gate would let run beside it. Work behind a closed gate keeps its tenant active: in a
+    /// lull it would be service, which takes others along, and no debt.
     fn may_lull(&self) -> bool {
         let mut active = self.members().filter(|t| !self.is_calm(t) || t.seat.lingers());
         let Some(only) = active.next() else { return true };
@@ -394,9 +395,9 @@ impl Domain<'_> {
         !self.members().any(|h| h.seat.holds() && h.shares_device(tenant))
     }
 
-    /// End of the running turn. If each waiting tenant had its last turn ended by its own cap, or none waits, it lasts a
-    /// whole quantum at least, since nobody is kept from what is due to it. If a tenant of the latency class waits, it ends
-    /// after that class's quantum at the latest.
+    /// End of the running turn. If each waiting tenant had its last turn ended by its own cap, or none waits, it lasts
+    /// a whole quantum at least, since nobody is kept from what is due to it. If a tenant of the latency class waits,
+    /// it ends after that class's quantum at the latest.
     pub(super) fn turn_end_ns(&self) -> u64 {
         let mut planned_ns = self.state.turn_end_ns;
         if self.members().filter(|t| self.contends(t)).all(|t| t.seat.ended_by_cap) {
@@ -409,8 +410,8 @@ impl Domain<'_> {
         planned_ns.min(self.state.since_ns.saturating_add(tuning::LATENCY_QUANTUM_NS))
     }
 
-    /// True if a waiting tenant of the holder's priority has had less than the holder by a whole round's virtual time, and
-    /// the holder has had the device for long enough to be worth a hand-over.
+    /// True if a waiting tenant of the holder's priority has had less than the holder by a whole round's virtual time,
+    /// and the holder has had the device for long enough to be worth a hand-over.
     fn left_behind(&self) -> bool {
         let step_ns = self.round_step_ns();
         let held_long_enough = |h: &TenantState| self.lasted(h.seat.opened_ns, self.min_hold_ns());

@@ -1,7 +1,8 @@
 //! Pieces of the floor of low priority: how far a tenant is with its next one.
 //!
 //! ```text
-//! Accrues --owed a piece--> Due --its turn begins--> Runs --the piece is over--> Drains --its work has ended--> Accrues
+//! Accrues --owed a piece--> Due --its turn begins--> Runs --the piece is over--> Drains --its work has ended-->
+//! Accrues
 //! ```
 //!
 //! Promises: a piece is paid for as it begins, used or not; time that a kernel takes beyond it is a

@@ -18,14 +18,7 @@ use super::sample::Sample;
 use super::scheduler::Turns;
 use super::served::Served;
 use super::tenant::TenantState;
-
-/// Time between two looks at all gates, changed or not: a lease is renewed when a quarter of it has
-/// passed.
-const LEASES_NS: u64 = 12_500_000;
-/// Without a launch for so long, devices are looked at by [`REST_NS`] alone.
-const QUIET_NS: u64 = 500_000_000;
-/// Time between two steps while nobody works: no longer than between two looks for what has changed.
-pub const REST_NS: u64 = 200_000_000;
+use super::tuning;
 
 /// The tenants of a daemon, each in a seat: a row of the scheduler's, which is its own until it has left.
 pub trait Tenants {
@@ -61,7 +54,8 @@ pub struct Seated {
 /// One step, over what is kept between steps.
 #[derive(Debug)]
 pub struct Round<'a> {
-    /// Part of each device for tenants of lower priority, in millionths ([`FLOOR_PPM`](super::tuning::FLOOR_PPM) by default).
+    /// Part of each device for tenants of lower priority, in millionths ([`FLOOR_PPM`](super::tuning::FLOOR_PPM) by
+    /// default).
     pub floor_ppm: u64,
     /// One for each seat.
     pub tenants: &'a mut [TenantState],
@@ -127,7 +121,7 @@ impl Round<'_> {
         let is_closed = |gate: &Gate| gate.state == GateState::Closed;
         if is_quiet && !self.gates.iter().any(is_closed) {
             // Until the caller's next look: a tenant that starts to work is met by an open gate.
-            return now_ns.saturating_add(REST_NS);
+            return now_ns.saturating_add(tuning::REST_NS);
         }
         next_ns
     }
@@ -138,7 +132,7 @@ impl Round<'_> {
             !sample.wants
                 && sample.busy_until_ns <= now_ns
                 && !sample.sleeps
-                && sample.last_launch_ns.saturating_add(QUIET_NS) < now_ns
+                && sample.last_launch_ns.saturating_add(tuning::QUIET_DEVICES_NS) < now_ns
         })
     }
 
@@ -157,7 +151,7 @@ impl Round<'_> {
             }
         }
         if all {
-            *self.leases_ns = now_ns.saturating_add(LEASES_NS);
+            *self.leases_ns = now_ns.saturating_add(tuning::LEASES_NS);
             // Tenants without a device too: the first launch is to meet a cap that was just set.
             for seat in 0..self.tenants.len() {
                 write(who, seat, |tenant| tenant.put_any_gate(now_ns));

@@ -1,7 +1,7 @@
 //! A sample of one tenant on one device, for the scheduler.
 //!
-//! Promises: plain data, all of it a claim of the tenant's or a limit of its operator's. Does not read anything: that is
-//! done in `line`.
+//! Promises: plain data, all of it a claim of the tenant's or a limit of its operator's. Does not read anything: that
+//! is done in `line`.
 
 /// State of one tenant on one device: sums and maxima over its processes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! The step of the scheduler: samples of all tenants in, all gates out, and when to come again.
 //!
-//! Promises: one pass over tenants and devices, whatever the samples say; missing rows count as unattached. Does not keep
-//! anything between two steps: its caller does, in [`TenantState`] and [`DeviceState`].
+//! Promises: one pass over tenants and devices, whatever the samples say; missing rows count as unattached. Does not
+//! keep anything between two steps: its caller does, in [`TenantState`] and [`DeviceState`].
 
 use divvy_abi::MAX_DEVICES;
 

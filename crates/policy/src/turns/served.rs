@@ -13,10 +13,8 @@ use super::files::Files;
 use super::gate::Gate;
 use super::line::DeviceLine;
 use super::sample::Sample;
+use super::tuning;
 use crate::share;
-
-/// How long nothing must need a gate before launches are freed from looking.
-const CALM_NS: u64 = 2_000_000_000;
 
 /// A tenant whose gates one daemon writes.
 #[derive(Debug)]
@@ -112,8 +110,8 @@ impl<F: Files> Served<F> {
         is_changed
     }
 
-    /// Leaves the tenant out of the turns of device `row` while its memory is away, with its gate open: its calls wait for
-    /// the memory. `is_watched` has its work counted, though it may be alone. Whether either is new.
+    /// Leaves the tenant out of the turns of device `row` while its memory is away, with its gate open: its calls wait
+    /// for the memory. `is_watched` has its work counted, though it may be alone. Whether either is new.
     pub fn hold(&mut self, row: usize, is_away: bool, is_watched: bool) -> bool {
         self.lines.get_mut(row).is_some_and(|line| line.hold(is_away, is_watched))
     }
@@ -152,7 +150,9 @@ impl<F: Files> Served<F> {
                 self.config.any_gate = 1;
             }
             (false, true) if self.unneeded_since_ns == 0 => self.unneeded_since_ns = now_ns,
-            (false, true) if now_ns.saturating_sub(self.unneeded_since_ns) > CALM_NS => {
+            (false, true)
+                if now_ns.saturating_sub(self.unneeded_since_ns) > tuning::UNNEEDED_NS =>
+            {
                 // Under the lock of those who change limits, so that a cap that was just set counts. A
                 // tenant may keep that lock: then it looks at its gates for longer, and nobody waits.
                 if let Some(config) = self.files.lower_any_gate()? {

@@ -15,7 +15,8 @@ use super::stepping::{Look, Stepping};
 use super::tuning;
 use super::work::Work;
 
-/// Virtual time of one nanosecond held by a tenant that is due a millionth of a device (`parts`); a larger due divides it.
+/// Virtual time of one nanosecond held by a tenant that is due a millionth of a device (`parts`); a larger due divides
+/// it.
 pub(super) const VIRTUAL_SCALE: u64 = 1 << 20;
 
 /// An overlap with a holder that works too: since when, 0 for none, and the launches by then.

@@ -145,8 +145,8 @@ impl Domain<'_> {
         progress
     }
 
-    /// A tenant's progress. All together have used no more than there was: where they say more, others' slices are in what
-    /// each has measured, and each had its part of what switches between them leave.
+    /// A tenant's progress. All together have used no more than there was: where they say more, others' slices are in
+    /// what each has measured, and each had its part of what switches between them leave.
     fn rate_ppm(&self, tenant: &TenantState, elapsed_ns: u64) -> u64 {
         let devices = |mask: u32| u64::from(mask.count_ones());
         let said = self.members().map(|t| t.window_used().saturating_mul(devices(t.seats)));

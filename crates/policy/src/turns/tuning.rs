@@ -1,5 +1,5 @@
-//! The constants that the scheduler goes by, in one place. "Notes" is `docs/notes/turns.md`, where what was tried against
-//! each is written down; "searcher" is what the searcher's families hold with.
+//! The constants that the scheduler goes by, in one place. "Notes" is `docs/notes/turns.md`, where what was tried
+//! against each is written down; "searcher" is what the searcher's families hold with.
 //!
 //! Promises: no code, so that a reader can see all of them at once. An H200's where a card is not named.
 
@@ -14,14 +14,14 @@ pub const FLOOR_PPM: u64 = 20_000;
 
 // The length of turns. Notes, "Turns that nobody waits for" and "Tried against what a turn costs".
 
-/// Time between opening a gate and the first kernel of its tenant: not charged, and what the quantum is adapted to. 140 to
-/// 200 us were seen, 175 in the middle.
+/// Time between opening a gate and the first kernel of its tenant: not charged, and what the quantum is adapted to. 140
+/// to 200 us were seen, 175 in the middle.
 pub const TAKEOVER_NS: u64 = 180 * US;
 /// The same between two decode servers, which took 30 to 100 us with the bubble before it
 /// (`bench/results/h200-2026-11-30/steps.txt`).
 pub(super) const STEP_TAKEOVER_NS: u64 = 100 * US;
-/// Part of the device's time that takeovers may cost, in millionths: turns of 13 ms, four of which keep Jain's index of a
-/// second at 0.999.
+/// Part of the device's time that takeovers may cost, in millionths: turns of 13 ms, four of which keep Jain's index of
+/// a second at 0.999.
 pub const TAKEOVER_COST_PPM: u64 = 13_500;
 /// The same of hand-overs beside steppers: what the goal of 97 % in sum leaves, less what is not known of the bubble.
 pub(super) const STEP_COST_PPM: u64 = 25_000;
@@ -102,7 +102,7 @@ pub(super) const MAX_RETRIAL_NS: u64 = 10_000 * MS;
 pub(super) const RENEW_NS: u64 = 60_000 * MS;
 /// Turns of each tenant after which it is known how much they leave unused.
 pub(super) const TRIAL_ROUNDS: u64 = 4;
-/// Progress that a trial must bring in sum, in percent of that under turns.
+/// Progress that a trial must bring in sum, in percent of that under turns; and turns inside a tenant, of that without.
 pub(super) const GAIN_PERCENT: u64 = 105;
 /// Progress that each must keep, in percent of that under turns; work in flight makes the measure this rough.
 pub(super) const KEEPS_PERCENT: u64 = 92;
@@ -115,8 +115,8 @@ pub(super) const ROUGH_NS: u64 = 600 * US;
 
 // A tenant's place in the queue.
 
-/// A tenant that waits was at most half a round ahead of the one that was picked before it, whose turn lasts two rounds at
-/// most.
+/// A tenant that waits was at most half a round ahead of the one that was picked before it, whose turn lasts two rounds
+/// at most.
 pub(super) const ROUNDS_BEHIND: u64 = 3;
 /// No more than this part of a turn counts as others', whatever those say that was let go beside it.
 pub(super) const LET_GO_PART: u64 = 4;
@@ -124,13 +124,13 @@ pub(super) const LET_GO_PART: u64 = 4;
 pub(super) const LET_GO_NS: u64 = 100 * US;
 /// Time held over which it is seen how much of it is used.
 pub(super) const IN_USE_WINDOW_NS: u64 = 50 * MS;
-/// Least and most that is paid of the time held: most is above all of it, since work may run over. A loop of 100 us leaves
-/// a tenth of its turns idle (notes, "What is used of turns").
+/// Least and most that is paid of the time held: most is above all of it, since work may run over. A loop of 100 us
+/// leaves a tenth of its turns idle (notes, "What is used of turns").
 pub(super) const LEAST_PAID_PPM: u64 = 875_000;
 pub(super) const MOST_PAID_PPM: u64 = 1_125_000;
 /// Least that is paid, of an even part, beside work that outlasts another's turn: without it a tenant that says it uses
-/// nothing would have that time for nothing. With it one that waits for each kernel of 20 us has 46 % beside kernels of 3 s
-/// (searcher, `overruns`), and had 2 (`bench/results/h200-2026-12-01`: 0.8).
+/// nothing would have that time for nothing. With it one that waits for each kernel of 20 us has 46 % beside kernels of
+/// 3 s (searcher, `overruns`), and had 2 (`bench/results/h200-2026-12-01`: 0.8).
 pub(super) const LEAST_SLICED_PPM: u64 = 125_000;
 /// A device without work for so long is not one that its tenant uses, if there are others.
 pub(super) const USES_NS: u64 = 1_000 * MS;
@@ -169,8 +169,58 @@ pub(super) const WAITING_EVERY: u32 = 4;
 
 /// Longest time that a tenant's work can take behind its last launch, or its gate's closing.
 pub(super) const LINGER_NS: u64 = 10_000 * MS;
-/// A tenant that sleeps may have the longest kernel it ever had in flight and another behind it, with as much of others'
-/// between.
+/// A tenant that sleeps may have the longest kernel it ever had in flight and another behind it, with as much of
+/// others' between.
 pub(super) const LONGEST_IN_FLIGHT: u64 = 4;
 /// Time behind a launch in which its work counts as under way, whatever is expected of it.
 pub(super) const AT_WORK_NS: u64 = 200 * US;
+
+// Leases of a gate, and wishes. Notes, "Leases" and "Writes to a gate".
+
+/// How long a closed gate stays closed without a word of its daemon; a lease that ends sooner than the
+/// second is renewed.
+pub(super) const CLOSED_LEASE_NS: (u64, u64) = (100 * MS, 75 * MS);
+/// The same of an open one; while it lasts, a tenant with a cap leaves turns to the daemon.
+pub(super) const OPEN_LEASE_NS: (u64, u64) = (1_000 * MS, 500 * MS);
+/// A wish that is older is none.
+pub const WANT_NS: u64 = 50 * MS;
+/// Most that a wish may lie in the future: there is one clock, but the process read it after the daemon did.
+pub(super) const SKEW_NS: u64 = 5 * MS;
+/// Step of the quantum that a closed gate publishes. A waiting tenant's cap saves up by the quantum, so a closed gate
+/// holds one too; the step keeps writes rare.
+pub(super) const CLOSED_QUANTUM_NS: u64 = 10 * MS;
+/// Time between two looks at all gates, changed or not: a lease is renewed when a quarter of it has
+/// passed.
+pub(super) const LEASES_NS: u64 = 12_500 * US;
+/// Without a launch for so long, devices are looked at by [`REST_NS`] alone.
+pub(super) const QUIET_DEVICES_NS: u64 = 500 * MS;
+/// Time between two steps while nobody works: no longer than between two looks for what has changed.
+pub const REST_NS: u64 = 200 * MS;
+/// How long nothing must need a gate before launches are freed from looking.
+pub(super) const UNNEEDED_NS: u64 = 2_000 * MS;
+
+// Turns among processes of a tenant without a cap. Notes, "Turns inside a tenant".
+
+/// Processes that are looked at; of more, the first.
+pub(super) const MOST_WORKERS: usize = 16;
+/// Length of what is compared: work beside each other, and in turns.
+pub(super) const WORKERS_WINDOW_NS: u64 = 200 * MS;
+/// Time left out when turns begin: launches from before are still under way.
+pub(super) const WORKERS_SETTLE_NS: u64 = 20 * MS;
+/// Time between two looks at a trial.
+pub(super) const TRIAL_LOOK_NS: u64 = 10 * MS;
+/// Time between two looks at whether processes work beside each other.
+pub(super) const WORKERS_LOOK_NS: u64 = 600 * MS;
+/// Time between two trials, at first and at most; it doubles while they fail.
+pub(super) const WORKERS_RETRIAL_NS: (u64, u64) = (2_000 * MS, 60_000 * MS);
+/// Time after which turns that stay are compared anew.
+pub(super) const WORKERS_RENEW_NS: u64 = 30_000 * MS;
+/// Part of a window that must have been used for its processes to be in each other's way.
+pub(super) const USED_PART: u64 = 32;
+/// Below so much of what was done without them, turns end at once.
+pub(super) const HOPELESS_PERCENT: u64 = 95;
+/// Launches that take less on average are short ones, whatever came before them: turns cost workers with gaps between
+/// such a tenth and more of what they have.
+pub(super) const SHORT_WORK_NS: u64 = 150 * US;
+/// For so long after another tenant had a turn they take theirs beside it.
+pub(super) const CONTENDED_NS: u64 = 10_000 * MS;

@@ -29,8 +29,9 @@ impl Domain<'_> {
         if self.state.light_step { light_ns } else { full_ns }
     }
 
-    /// How often idle tenants that go first are looked at while others work. One whose step ends behind its closed gate is
-    /// not idle: two decode servers above a flood took 12 % of a processor (`bench/results/h200-2026-12-01/shares.txt`).
+    /// How often idle tenants that go first are looked at while others work. One whose step ends behind its closed gate
+    /// is not idle: two decode servers above a flood took 12 % of a processor
+    /// (`bench/results/h200-2026-12-01/shares.txt`).
     fn first_poll_ns(&self) -> Option<u64> {
         let highest = self.members().map(|t| t.seen.priority).max()?;
         let low_works = self.members().any(|t| t.seen.priority < highest && !self.is_calm(t));

@@ -7,46 +7,20 @@
 //! ([`crate::gate::Inside`]) for a while, and turns stay while they are worth it. Work is valued at its cost in turns,
 //! which holds no slices of other processes.
 //!
-//! Beside other tenants nothing is tried: the last verdict holds. But every measurement of a long kernel has slices of its
-//! siblings in it, so launches taken for short may be in flight by the dozen when the tenant's turn ends, which others pay
-//! for: two workers with runs of 12 ms had 73 where 45 % were due. In turns each shows its length.
+//! Beside other tenants nothing is tried: the last verdict holds. But every measurement of a long kernel has slices of
+//! its siblings in it, so launches taken for short may be in flight by the dozen when the tenant's turn ends, which
+//! others pay for: two workers with runs of 12 ms had 73 where 45 % were due. In turns each shows its length.
 //!
-//! Promises: turns that are tried stay only where all get a twentieth more done and none less; a trial that goes badly ends
-//! at the next look; trials become rare where they fail; a verdict is renewed each half minute. The claims of a process
-//! decide for its own tenant alone.
+//! Promises: turns that are tried stay only where all get a twentieth more done and none less; a trial that goes badly
+//! ends at the next look; trials become rare where they fail; a verdict is renewed each half minute. The claims of a
+//! process decide for its own tenant alone.
 //!
 //! Does not know the other tenants, but that the tenant was closed for one.
 
 use super::entry::GateEntry;
+use super::tuning;
 use crate::cost::SLICED_FROM_NS;
 use crate::scaled::scaled;
-
-/// Processes that are looked at; of more, the first.
-const MOST: usize = 16;
-/// Length of what is compared: work beside each other, and in turns.
-const WINDOW_NS: u64 = 200_000_000;
-/// Time left out when turns begin: launches from before are still under way.
-const SETTLES_NS: u64 = 20_000_000;
-/// Time between two looks at a trial.
-pub(super) const TRIAL_LOOK_NS: u64 = 10_000_000;
-/// Time between two looks at whether processes work beside each other.
-const LOOK_NS: u64 = 600_000_000;
-/// Time between two trials, at first and at most; it doubles while they fail.
-const RETRIAL_NS: (u64, u64) = (2_000_000_000, 60_000_000_000);
-/// Time after which turns that stay are compared anew.
-const RENEW_NS: u64 = 30_000_000_000;
-/// Part of a window that must have been used for its processes to be in each other's way.
-const USED_PART: u64 = 32;
-/// Progress that turns must bring, in percent of that without them; and the progress of each process.
-const GAIN_PERCENT: u64 = 105;
-const KEEPS_PERCENT: u64 = 92;
-/// Below so much of what was done without them, turns end at once.
-const HOPELESS_PERCENT: u64 = 95;
-/// Launches that take less on average are short ones, whatever came before them: turns cost workers with gaps between such a
-/// tenth and more of what they have.
-const SHORT_NS: u64 = 150_000;
-/// For so long after another tenant had a turn they take theirs beside it.
-const CONTENDED_NS: u64 = 10_000_000_000;
 
 /// Stage of a tenant's processes: free, tried, in turns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -86,7 +60,7 @@ impl Worker {
     /// Had long kernels, and its launches take long enough that they may be such still.
     fn is_long(&self) -> bool {
         self.longest_ns >= SLICED_FROM_NS
-            && self.used_ns() >= self.launched().saturating_mul(SHORT_NS)
+            && self.used_ns() >= self.launched().saturating_mul(tuning::SHORT_WORK_NS)
     }
 
     fn used_ns(&self) -> u64 {
@@ -106,7 +80,7 @@ pub(super) enum Inner {
     Turns,
     /// Take turns, and go beside one of them that uses little of its turn.
     Shared,
-    /// Take turns on trial, which is looked at again within [`TRIAL_LOOK_NS`].
+    /// Take turns on trial, which is looked at again within [`tuning::TRIAL_LOOK_NS`].
     Trial,
 }
 
@@ -119,7 +93,7 @@ pub(super) struct Workers {
     from_ns: u64,
     /// How long was rested after the last trial that failed.
     rested_ns: u64,
-    workers: [Worker; MOST],
+    workers: [Worker; tuning::MOST_WORKERS],
     count: usize,
     seen: usize,
     is_other: bool,
@@ -186,17 +160,17 @@ impl Workers {
     /// One look beside other tenants.
     fn go_on_beside(&mut self, now_ns: u64) {
         let is_shared = self.stage == Stage::Shared;
-        let is_over = now_ns.saturating_sub(self.from_ns) >= WINDOW_NS;
+        let is_over = now_ns.saturating_sub(self.from_ns) >= tuning::WORKERS_WINDOW_NS;
         if is_shared && !is_over {
             return;
         }
         // One that waits in its turns may launch nothing in a window.
         let is_seen = |w: &Worker| is_shared || w.launched() != 0;
         let long = self.known().filter(|w| w.is_long() && is_seen(w)).count();
-        let is_contended = now_ns.saturating_sub(self.closed_ns) < CONTENDED_NS;
+        let is_contended = now_ns.saturating_sub(self.closed_ns) < tuning::CONTENDED_NS;
         let stage = if long > 1 && is_contended { Stage::Shared } else { Stage::Rest };
         if stage != self.stage {
-            self.enter(stage, now_ns, LOOK_NS);
+            self.enter(stage, now_ns, tuning::WORKERS_LOOK_NS);
         } else if is_over {
             self.count_from(now_ns);
         }
@@ -206,7 +180,7 @@ impl Workers {
         let is_over = now_ns >= self.until_ns;
         match self.stage {
             Stage::Rest | Stage::Turns | Stage::Shared if is_over => {
-                self.enter(Stage::Beside, now_ns, WINDOW_NS);
+                self.enter(Stage::Beside, now_ns, tuning::WORKERS_WINDOW_NS);
             }
             Stage::Rest | Stage::Turns | Stage::Shared => {}
             // A process that has come or gone was there for a part of the window only.
@@ -214,12 +188,16 @@ impl Workers {
             Stage::Beside if is_over => {
                 let elapsed_ns = now_ns.saturating_sub(self.from_ns);
                 if !self.are_in_the_way(elapsed_ns) {
-                    return self.rest(now_ns, LOOK_NS);
+                    return self.rest(now_ns, tuning::WORKERS_LOOK_NS);
                 }
                 self.known().for_each(|w| {
-                    w.beside = scaled(w.launched(), WINDOW_NS, elapsed_ns);
+                    w.beside = scaled(w.launched(), tuning::WORKERS_WINDOW_NS, elapsed_ns);
                 });
-                self.enter(Stage::Trial, now_ns, SETTLES_NS.saturating_add(WINDOW_NS));
+                self.enter(
+                    Stage::Trial,
+                    now_ns,
+                    tuning::WORKERS_SETTLE_NS.saturating_add(tuning::WORKERS_WINDOW_NS),
+                );
             }
             Stage::Beside => {}
             Stage::Trial => self.judge(now_ns, is_over),
@@ -229,18 +207,18 @@ impl Workers {
     /// One look at a trial.
     fn judge(&mut self, now_ns: u64, is_over: bool) {
         let elapsed_ns = now_ns.saturating_sub(self.from_ns);
-        if now_ns < self.until_ns.saturating_sub(WINDOW_NS) {
+        if now_ns < self.until_ns.saturating_sub(tuning::WORKERS_WINDOW_NS) {
             // Counted from the last look before that on.
             return self.count_from(now_ns);
         }
         let Compared { turns_ns, beside_ns, rough_ns, one_loses } = self.compare(elapsed_ns);
-        let least_ns = scaled(beside_ns, GAIN_PERCENT, 100).saturating_add(rough_ns);
-        let hopeless_ns = scaled(beside_ns, HOPELESS_PERCENT, 100);
+        let least_ns = scaled(beside_ns, tuning::GAIN_PERCENT, 100).saturating_add(rough_ns);
+        let hopeless_ns = scaled(beside_ns, tuning::HOPELESS_PERCENT, 100);
         if is_over && turns_ns > least_ns && !one_loses {
             self.rested_ns = 0;
-            self.enter(Stage::Turns, now_ns, RENEW_NS);
+            self.enter(Stage::Turns, now_ns, tuning::WORKERS_RENEW_NS);
         } else if is_over || turns_ns.saturating_add(rough_ns) < hopeless_ns {
-            let (first_ns, most_ns) = RETRIAL_NS;
+            let (first_ns, most_ns) = tuning::WORKERS_RETRIAL_NS;
             self.rested_ns = self.rested_ns.saturating_mul(2).max(first_ns).min(most_ns);
             self.rest(now_ns, self.rested_ns);
         }
@@ -250,17 +228,17 @@ impl Workers {
     fn are_in_the_way(&mut self, elapsed_ns: u64) -> bool {
         let at_work = self.known().filter(|w| w.launched() != 0).count();
         let used_ns = self.known().fold(0, |sum: u64, w| sum.saturating_add(w.used_ns()));
-        at_work > 1 && used_ns > elapsed_ns / USED_PART
+        at_work > 1 && used_ns > elapsed_ns / tuning::USED_PART
     }
 
     fn compare(&mut self, elapsed_ns: u64) -> Compared {
         let mut sum = Compared::default();
         for worker in self.known() {
             let (launched, used_ns) = (worker.launched(), worker.used_ns());
-            let beside = scaled(worker.beside, elapsed_ns, WINDOW_NS);
+            let beside = scaled(worker.beside, elapsed_ns, tuning::WORKERS_WINDOW_NS);
             let each_ns = used_ns.checked_div(launched).unwrap_or(0);
             let worth_ns = each_ns.saturating_mul(beside);
-            let least = scaled(beside, KEEPS_PERCENT, 100);
+            let least = scaled(beside, tuning::KEEPS_PERCENT, 100);
             sum.turns_ns = sum.turns_ns.saturating_add(used_ns);
             sum.beside_ns = sum.beside_ns.saturating_add(worth_ns);
             sum.rough_ns = sum.rough_ns.saturating_add(each_ns);
