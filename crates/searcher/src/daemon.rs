@@ -240,6 +240,8 @@ pub fn run(driver: SimDriver) {
             leases_ns: &mut leases_ns,
         }
         .step(&mut seats, now_ns, std::mem::take(&mut is_changed));
+        let trials = states.iter().map(|state| state.counters().trials).sum();
+        world::with(|world| world.trials = trials);
         if now_ns >= scan_ns.min(refresh_ns) {
             let is_whole = now_ns >= scan_ns;
             for one in seats.0.iter_mut().flatten() {

@@ -37,10 +37,11 @@ impl Domain<'_> {
         // Work that was charged nothing has not ended, so its use is not known yet.
         let is_known = |t: &TenantState| t.window_used() != 0;
         let (mut count, mut used_ns) = (1_u64, first.window_used());
-        let mut comparable = !first.seat.ended_by_cap && is_known(first);
+        let is_fit =
+            |t: &TenantState| !t.seat.ended_by_cap && is_known(t) && !self.exceeds_turns(t);
+        let mut comparable = is_fit(first);
         for tenant in active {
-            comparable &= !tenant.seat.ended_by_cap && tenant.seen.priority == first.seen.priority;
-            comparable &= is_known(tenant);
+            comparable &= is_fit(tenant) && tenant.seen.priority == first.seen.priority;
             used_ns = used_ns.saturating_add(tenant.window_used());
             count = count.saturating_add(1);
         }
@@ -53,6 +54,13 @@ impl Domain<'_> {
             && self.lasted(since_ns, tuning::BASELINE_NS.max(rounds_ns))
             && !self.actives_changed()
             && rate_ppm(used_ns, window_ns) < tuning::FILLS_PPM
+    }
+
+    /// The tenant's work takes longer to end behind its turns than a turn lasts. It is charged all at once, so that no
+    /// window shows its progress; and the gaps behind it, too short to hand over in, are too small a part to waste. Judged
+    /// by its last turns: the longest kernel that it ever had says nothing of today's.
+    pub(super) fn exceeds_turns(&self, tenant: &TenantState) -> bool {
+        tenant.seat.drain_ns > self.state.full_quantum_ns()
     }
 
     /// Opens everybody and begins to measure.
@@ -75,7 +83,8 @@ impl Domain<'_> {
     /// One step with everybody open.
     pub(super) fn together(&mut self) {
         let elapsed_ns = self.now_ns.saturating_sub(self.state.window_ns);
-        if self.overtaken() || self.actives_changed() {
+        let exceeds = self.members().any(|t| !self.is_calm(t) && self.exceeds_turns(t));
+        if exceeds || self.overtaken() || self.actives_changed() {
             return self.end_together();
         }
         let progress = self.progress(elapsed_ns);

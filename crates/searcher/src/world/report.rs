@@ -46,6 +46,8 @@ pub struct Report {
     pub had: Vec<Vec<Had>>,
     /// The longest that a launch of each tenant took to return.
     pub longest_call_ns: Vec<u64>,
+    /// Trials of everybody open that a daemon has begun.
+    pub trials: u64,
     /// Promises that were not kept.
     pub violations: Vec<Violation>,
     /// Calls by which programs broke captures of their own.

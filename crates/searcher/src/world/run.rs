@@ -98,6 +98,7 @@ pub fn run_with(case: &Case, code: &Code, mut each: impl FnMut(&mut World, u64))
             books: world.cards.iter().map(Card::books).collect(),
             had: tenants.map(of).collect(),
             longest_call_ns: world.tenants.iter().map(|one| one.longest_call_ns).collect(),
+            trials: world.trials,
             violations: world.violations.clone(),
             faults: world.faults,
             visits: sched::visits(),

@@ -137,6 +137,8 @@ pub struct World {
     /// How long strangers are there before a daemon knows.
     pub(crate) unnoticed_ns: u64,
     pub(crate) floor_ppm: u64,
+    /// Trials of everybody open that the daemon has begun.
+    pub(crate) trials: u64,
     pub(super) waiters: Vec<Waiter>,
     pub(super) keys: u64,
     pub(super) trace: Trace,
@@ -203,6 +205,7 @@ impl World {
             meetings: BTreeMap::new(),
             has_board: knobs.has_board,
             unnoticed_ns: knobs.unnoticed_ns,
+            trials: 0,
             floor_ppm: knobs.floor_ppm,
             waiters: Vec::new(),
             keys: 0,
