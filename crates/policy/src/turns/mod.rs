@@ -34,7 +34,6 @@ mod line;
 mod mean;
 mod observed;
 mod parts;
-mod pauses;
 mod phase;
 mod pick;
 mod piece;

@@ -92,9 +92,9 @@ impl Domain<'_> {
 
     /// Begins a lull: ends all turns and opens all gates of the domain.
     pub(super) fn begin_lull(&mut self) {
-        let (now_ns, long_ns) = (self.now_ns, tuning::MIN_HOLD_NS);
+        let now_ns = self.now_ns;
         for tenant in self.members_mut() {
-            tenant.end_turn(now_ns, true, long_ns);
+            tenant.end_turn(now_ns, true);
             tenant.open_gate(now_ns);
             tenant.picked = false;
         }
@@ -219,7 +219,7 @@ impl Domain<'_> {
             let stays_open = self.stays_open(tenant);
             must_drain |= !stays_open && tenant.seat.is_open() && self.is_waited_for(tenant);
             let Some(tenant) = self.tenants.get_mut(row) else { continue };
-            tenant.end_turn(now_ns, false, tuning::MIN_HOLD_NS);
+            tenant.end_turn(now_ns, false);
             if !stays_open {
                 tenant.close_gate(now_ns);
             } else if !tenant.seat.is_open() {
@@ -317,7 +317,7 @@ impl Domain<'_> {
             let kept_until_ns = idle_at_ns.saturating_add(self.patience_ns(tenant));
             if in_domain && tenant.seat.holds() && kept_until_ns <= now_ns {
                 if let Some(tenant) = self.tenants.get_mut(row) {
-                    tenant.end_turn(now_ns, true, tuning::MIN_HOLD_NS);
+                    tenant.end_turn(now_ns, true);
                 }
                 released = true;
             }

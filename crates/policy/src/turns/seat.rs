@@ -39,6 +39,8 @@ pub(super) struct Seat {
     pub(super) ended_by_cap: bool,
     /// Turns in a row that did not end in a pause.
     steady_turns: u32,
+    /// Fades with each short turn that ended in a pause after one that was long.
+    long_turns: u32,
     /// Moving mean of how long its work takes to drain after a turn.
     pub(super) drain_ns: u64,
 }
@@ -54,6 +56,11 @@ impl Seat {
 
     pub(super) fn lingers(&self) -> bool {
         self.state == State::Lingers
+    }
+
+    /// It comes back from a pause with work for long, as it did of late.
+    pub(super) fn works_long(&self) -> bool {
+        self.long_turns > 0
     }
 
     pub(super) fn is_steady(&self) -> bool {
@@ -101,6 +108,11 @@ impl Seat {
 
     /// Its turn ends; `paused_work` when because it had no work, `by_cap` when its own cap keeps it from launching.
     pub(super) fn end_turn(&mut self, now_ns: u64, paused_work: bool, by_cap: bool) {
+        let was_long = now_ns.saturating_sub(self.opened_ns) >= tuning::MIN_HOLD_NS;
+        self.long_turns = match was_long {
+            true => tuning::LONG_TURNS,
+            false => self.long_turns.saturating_sub(u32::from(paused_work)),
+        };
         self.forgo_turn();
         self.served_ns = now_ns;
         self.ended_by_cap = by_cap;

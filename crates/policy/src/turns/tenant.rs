@@ -6,7 +6,6 @@
 
 use super::in_use::{InUse, Sliced};
 use super::observed::Observed;
-use super::pauses::Pauses;
 use super::piece::Floor;
 use super::place::Place;
 use super::sample::Sample;
@@ -55,7 +54,6 @@ pub struct TenantState {
     pub(super) asleep_since_ns: u64,
     pub(super) last_demand_ns: u64,
     pub(super) overlap: Overlap,
-    pub(super) pauses: Pauses,
     pub(super) steps: Stepping,
     pub(super) floor: Floor,
     pub(super) in_use: InUse,
@@ -85,10 +83,6 @@ impl TenantState {
         }
         let is_same = self.seen.watched == seen.watched;
         let launched = is_same && self.seen.launches != seen.launches;
-        if launched && self.seat.holds() && self.work.drained && self.has_launched() {
-            self.pauses.went_on();
-        }
-        self.pauses.look(now_ns, launched || seen.wants);
         let seen = seen.after(&self.seen);
         let is_stepper = self.steps.is_stepper();
         self.work.look(now_ns, [&self.seen, &seen], launched, is_stepper);
@@ -177,8 +171,7 @@ impl TenantState {
         let may_go_on = !self.works_long() || !self.has_launched();
         let is_awaited = self.seat.holds() && may_go_on;
         let grace_ns = if is_awaited { tuning::GRACE_NS } else { 0 };
-        let idle_ns = if self.has_ended() { tuning::LAUNCH_NS } else { tuning::IDLE_NS };
-        last_ns.saturating_add(idle_ns).max(self.seat.opened_ns.saturating_add(grace_ns))
+        last_ns.saturating_add(tuning::IDLE_NS).max(self.seat.opened_ns.saturating_add(grace_ns))
     }
 
     /// Work is in flight, or was a moment ago.
@@ -261,30 +254,17 @@ impl TenantState {
 
     /// Whether it comes back from a pause with work for long, as it did of late.
     pub(super) fn works_long(&self) -> bool {
-        self.pauses.works_long() || self.steps.is_stepper()
+        self.seat.works_long() || self.steps.is_stepper()
     }
 
-    /// Whether to look soon if a thread of it still sleeps: when it wakes, that is its end.
-    pub(super) fn nears_its_end(&self) -> bool {
-        self.seen.sleeps && self.has_launched() && self.pauses.end_at_once()
-    }
-
-    /// Whether all it has launched is done, and that is the end of its work as a rule.
-    fn has_ended(&self) -> bool {
-        self.work.drained && self.has_launched() && self.pauses.end_at_once()
-    }
-
-    /// Ends a turn; `paused_work` when it ended because the holder had no work. One of `long_ns` was
-    /// long.
-    pub(super) fn end_turn(&mut self, now_ns: u64, paused_work: bool, long_ns: u64) {
+    /// Ends a turn; `paused_work` when it ended because the holder had no work.
+    pub(super) fn end_turn(&mut self, now_ns: u64, paused_work: bool) {
         if !self.seat.holds() {
             return;
         }
         let by_cap = self.seen.cap_opens_ns(now_ns) != 0;
         self.seat.end_turn(now_ns, paused_work, by_cap);
         self.floor.turn_ended();
-        let was_long = now_ns.saturating_sub(self.seat.opened_ns) >= long_ns;
-        self.pauses.turn_ended(now_ns, was_long, paused_work, self.work.drained);
     }
 
     /// Device time it says it has used since the running measurement began.

@@ -65,11 +65,11 @@ impl Domain<'_> {
 
     /// Opens everybody and begins to measure.
     pub(super) fn begin_trial(&mut self) {
-        let (now_ns, long_ns) = (self.now_ns, tuning::MIN_HOLD_NS);
+        let now_ns = self.now_ns;
         let window_ns = now_ns.saturating_sub(self.state.window_ns);
         for tenant in self.members_mut() {
             tenant.tried.gated_ppm = rate_ppm(tenant.window_used(), window_ns);
-            tenant.end_turn(now_ns, false, long_ns);
+            tenant.end_turn(now_ns, false);
             tenant.open_gate(now_ns);
             tenant.picked = false;
         }

@@ -141,10 +141,6 @@ pub(super) const MOST_PIECES: i64 = 2;
 
 /// Pauses after short turns until a tenant is not taken any more to work for long.
 pub(super) const LONG_TURNS: u32 = 2;
-/// Pauses in a row that were ends until the next is taken for one at once.
-pub(super) const SURE_ENDS: u32 = 4;
-/// Whether a turn was ended rightly is asked after the time that a pause may take, and no later than so many of it.
-pub(super) const LATE_LOOKS: u64 = 4;
 /// Turns in a row without a pause after which a holder is taken to be steady.
 pub(super) const STEADY_TURNS: u32 = 4;
 /// An idle holder keeps its turn for this part of the longest kernel of those waiting tenants that are ahead of it in

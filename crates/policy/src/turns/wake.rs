@@ -82,15 +82,10 @@ impl Domain<'_> {
                 let ends = tenant.works_long() && has_ended;
                 let polled_ns = if ends { 0 } else { now_ns.saturating_add(poll_ns) };
                 wake_ns = wake_ns.min(idle_ns.max(polled_ns));
-                if tenant.nears_its_end() {
-                    wake_ns = wake_ns.min(self.overdue_ns(tenant.seen.busy_until_ns));
-                }
             } else if tenant.overlap.since_ns != 0 {
                 wake_ns = wake_ns.min(self.overlap_wake_ns(tenant.overlap.since_ns));
             }
         }
-        let looks = self.members().filter_map(|t| t.pauses.look_ns());
-        let wake_ns = looks.filter(|ns| *ns > now_ns).fold(wake_ns, u64::min);
         let wake_ns = wake_ns.min(self.piece_look_ns());
         if contended { wake_ns.min(self.over_look_ns()).min(self.first_step_ns()) } else { wake_ns }
     }
