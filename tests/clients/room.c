@@ -2,7 +2,7 @@
 /* A program with ROOM_MIB of memory in blocks of 64 MiB. It says "has N MiB CODE", N of which the driver gave before it answered
  * CODE, and at each line it reads uses all of it: it says "right", or the driver's code. With ROOM_CAPTURES so many threads
  * capture again and again, each for 20 ms, or the first of them for ever where that is negative; they keep their hands off the
- * memory. */
+ * memory, and all have begun before it says what it has. */
 #include "scenario.h"
 
 #include <pthread.h>
@@ -14,6 +14,7 @@
 static CUdeviceptr blocks[MOST];
 static CUcontext context;
 static int count;
+static pthread_barrier_t begun;
 
 static long number(const char *name)
 {
@@ -27,8 +28,10 @@ static void *captures(void *for_ever)
     CUgraph graph;
     OK(cuCtxSetCurrent(context));
     OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-    for (;;) {
+    for (int first = 1;; first = 0) {
         OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+        if (first)
+            pthread_barrier_wait(&begun);
         while (for_ever != NULL)
             sleep(1);
         usleep(20000);
@@ -66,10 +69,12 @@ static void works(void)
         count++;
     OK(use(1));
     long threads = number("ROOM_CAPTURES");
+    CHECK(pthread_barrier_init(&begun, NULL, (unsigned)labs(threads) + 1) == 0);
     for (long at = 0; at < labs(threads); at++) {
         pthread_t thread;
         CHECK(pthread_create(&thread, NULL, captures, threads < 0 ? &blocks : NULL) == 0);
     }
+    pthread_barrier_wait(&begun);
     printf("has %d MiB %d\n", count * 64, code);
     fflush(stdout);
     for (unsigned round = 2; fgets(line, sizeof line, stdin) != NULL; round++) {

@@ -85,7 +85,8 @@ impl Domain<'_> {
     /// The tenant has its turn beside work that outlasts another's, and its own kernels end within a turn: a longer one
     /// is said to be used as it ends, at whatever time.
     fn is_sliced(&self, owed: &Owed, tenant: &TenantState) -> bool {
-        !self.exceeds_turns(tenant) && tenant.seat.holds() && self.outlasts(owed, tenant) > 0
+        let is_short = tenant.seen.longest_ns <= self.state.full_quantum_ns();
+        is_short && tenant.seat.holds() && self.outlasts(owed, tenant) > 0
     }
 
     /// How many contexts have work beside the tenant that outlasts their turns.

@@ -59,7 +59,7 @@ impl Domain<'_> {
     /// The tenant's work takes longer to end behind its turns than a turn lasts. It is charged all at once, so that no
     /// window shows its progress; and the gaps behind it, too short to hand over in, are too small a part to waste. Judged
     /// by its last turns: the longest kernel that it ever had says nothing of today's.
-    pub(super) fn exceeds_turns(&self, tenant: &TenantState) -> bool {
+    fn exceeds_turns(&self, tenant: &TenantState) -> bool {
         tenant.seat.drain_ns > self.state.full_quantum_ns()
     }
 
@@ -83,8 +83,7 @@ impl Domain<'_> {
     /// One step with everybody open.
     pub(super) fn together(&mut self) {
         let elapsed_ns = self.now_ns.saturating_sub(self.state.window_ns);
-        let exceeds = self.members().any(|t| !self.is_calm(t) && self.exceeds_turns(t));
-        if exceeds || self.overtaken() || self.actives_changed() {
+        if self.overtaken() || self.actives_changed() {
             return self.end_together();
         }
         let progress = self.progress(elapsed_ns);
