@@ -14,7 +14,7 @@ use super::plot::LATENCY;
 use super::report::{Figure, Goal};
 use super::running::Bench;
 use super::series::percentile;
-use super::side::TenantTerms;
+use super::side::{Tenancy, TenantTerms};
 use super::timing::Timing;
 
 const MS: u64 = 1_000_000;
@@ -48,19 +48,8 @@ pub(super) fn measure(bench: &mut Bench, timing: &Timing) -> Result<()> {
     let native = bench.native()?;
     let daemon = Daemon::start(&bench.stage);
 
-    bench.step("requests alone");
     let alone = native.tenancy_of(&bench.stage, &memory)?;
-    let ran = busy::run(bench, &[(&alone, request.clone())], length)?;
-    let alone_ms = ran.tracks.first().context("nothing ran")?.latencies_ms.clone();
-    let of_alone = |percent| percentile(&alone_ms, percent).context("there was no request");
-    let (middle, slowest) = (of_alone(50.0)?, of_alone(99.0)?);
-    for (what, value) in [("middle", middle), ("99th percentile", slowest)] {
-        let mut figure = Figure::new(format!("request alone, {what}"), "ms", Goal::None);
-        figure.take("native", Ok(value));
-        bench.report.figures.push(figure);
-    }
-    draw(bench, "alone", &alone_ms);
-
+    let slowest = requests_alone(bench, &alone, request.clone(), length)?;
     for (flood_ns, kept_percent) in floods {
         let flood_kernel = if *flood_ns == kernel.nominal_ns {
             kernel
@@ -72,11 +61,8 @@ pub(super) fn measure(bench: &mut Bench, timing: &Timing) -> Result<()> {
         let flood = Work::new("async", flood_kernel);
         bench.step(&format!("flood of {} alone", text(*flood_ns)));
         let tenancy = native.tenancy_of(&bench.stage, &memory)?;
-        let ran = busy::run(
-            bench,
-            &[(&tenancy, flood.clone())],
-            RunLength::seconds(timing.seconds.min(2.0)),
-        )?;
+        let seconds = RunLength::seconds(timing.seconds.min(2.0));
+        let ran = busy::run(bench, &[(&tenancy, flood.clone())], seconds)?;
         let flood_alone = ran.shares()?.first().copied().context("nothing ran")?;
 
         let name = name(*flood_ns);
@@ -84,11 +70,8 @@ pub(super) fn measure(bench: &mut Bench, timing: &Timing) -> Result<()> {
         let bound = Goal::AtMost(bound_ms(*flood_ns, slowest));
         let mut worst =
             Figure::new(format!("{name}, 99th percentile"), "ms", bound).known_as("SCHED-004");
-        let mut kept = Figure::new(
-            format!("{name}, flood's throughput of alone"),
-            "%",
-            Goal::AtLeast(*kept_percent),
-        );
+        let kept = format!("{name}, flood's throughput of alone");
+        let mut kept = Figure::new(kept, "%", Goal::AtLeast(*kept_percent));
         let mut cost =
             Figure::new(format!("{name}, daemon, of a processor"), "%", Goal::AtMost(10.0));
         for side in &sides {
@@ -130,6 +113,27 @@ pub(super) fn measure(bench: &mut Bench, timing: &Timing) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Measures the requests with nothing beside them; returns the time of the slowest hundredth.
+fn requests_alone(
+    bench: &mut Bench,
+    alone: &Tenancy,
+    request: Work,
+    length: RunLength,
+) -> Result<f64> {
+    bench.step("requests alone");
+    let ran = busy::run(bench, &[(alone, request)], length)?;
+    let alone_ms = ran.tracks.first().context("nothing ran")?.latencies_ms.clone();
+    let of_alone = |percent| percentile(&alone_ms, percent).context("there was no request");
+    let (middle, slowest) = (of_alone(50.0)?, of_alone(99.0)?);
+    for (what, value) in [("middle", middle), ("99th percentile", slowest)] {
+        let mut figure = Figure::new(format!("request alone, {what}"), "ms", Goal::None);
+        figure.take("native", Ok(value));
+        bench.report.figures.push(figure);
+    }
+    draw(bench, "alone", &alone_ms);
+    Ok(slowest)
 }
 
 fn beside(

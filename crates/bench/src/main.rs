@@ -307,7 +307,16 @@ fn run(args: &Args) -> Result<u8> {
     {
         return Err(error);
     }
-    // A result that took minutes is printed if it cannot be stored.
+    store_and_print(&bench, common)?;
+    for wrong in &bench.wrong {
+        out::warn(&format!("bench: {wrong}"));
+    }
+    let missed = (common.check && bench.report.missed()) || !bench.wrong.is_empty();
+    Ok(if missed { exit_codes::NOT_AS_EXPECTED } else { 0 })
+}
+
+/// Stores a report and prints it, with its pictures. One that took minutes is printed if it cannot be stored.
+fn store_and_print(bench: &Bench, common: &Common) -> Result<()> {
     let stored = bench.report.store(&common.out);
     let stored_in = stored.as_ref().map(|path| format!("stored in {}", path.display()));
     let stored_in = stored_in.unwrap_or_else(|_| "not stored".to_owned());
@@ -320,12 +329,7 @@ fn run(args: &Args) -> Result<u8> {
             bench.report.table(),
         )),
     })?;
-    bench.report.draw(&stored?)?;
-    for wrong in &bench.wrong {
-        out::warn(&format!("bench: {wrong}"));
-    }
-    let missed = (common.check && bench.report.missed()) || !bench.wrong.is_empty();
-    Ok(if missed { exit_codes::NOT_AS_EXPECTED } else { 0 })
+    bench.report.draw(&stored?)
 }
 
 impl Shares {

@@ -131,6 +131,7 @@ impl AttachError {
 }
 
 impl fmt::Display for AttachError {
+    #[expect(clippy::too_many_lines, reason = "a table: one sentence for each reason")]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::PathTooLong { bytes } => {

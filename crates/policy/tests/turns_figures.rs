@@ -76,6 +76,7 @@ fn the_simulated_driver_slices_as_the_real_one() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table: one row for each figure")]
 fn figures() {
     let mut table = Table::new();
 

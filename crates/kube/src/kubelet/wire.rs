@@ -3,7 +3,7 @@
 macro_rules! wire {
     ($($about:literal $name:ident $package:literal;)*) => {$(
         #[doc = $about]
-        #[allow(missing_docs, unreachable_pub, clippy::all, clippy::allow_attributes_without_reason, reason = "generated")]
+        #[allow(missing_docs, unreachable_pub, clippy::all, clippy::too_many_lines, clippy::allow_attributes_without_reason, reason = "generated")]
         pub mod $name {
             include!(concat!(env!("OUT_DIR"), "/", stringify!($name), "/", $package, ".rs"));
         }

@@ -124,6 +124,7 @@ impl MemoryWorld {
         }
     }
 
+    #[expect(clippy::too_many_lines, reason = "a table: one arm for each change")]
     pub(super) fn happens(&mut self, event: &MemoryEvent) {
         let now_ns = self.now_ns;
         let of_tenant = self.places.iter_mut().filter(|place| place.tenant == event.tenant);

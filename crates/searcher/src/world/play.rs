@@ -111,6 +111,7 @@ impl Player {
         handle
     }
 
+    #[expect(clippy::too_many_lines, reason = "a table: one arm for each operation")]
     fn step(&mut self, op: &Op) -> Flow {
         let (driver, shim) = (self.driver, Rc::clone(&self.shim));
         match op {

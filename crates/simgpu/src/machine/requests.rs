@@ -140,6 +140,7 @@ impl Machine {
         self.carry_out(client, request, attached, now_ns).unwrap_or_else(Answer::from)
     }
 
+    #[expect(clippy::too_many_lines, reason = "a table: one arm for each request")]
     fn carry_out(
         &mut self,
         client: u64,

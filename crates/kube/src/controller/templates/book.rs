@@ -79,6 +79,16 @@ pub(super) struct TemplateDecision {
     pub(super) next: Option<Instant>,
 }
 
+impl TemplateDecision {
+    /// There will be something to do then, if not before.
+    fn look_at(&mut self, at: Instant) {
+        self.next = Some(self.next.map_or(at, |before| before.min(at)));
+    }
+}
+
+/// Pods by the template that they name.
+type Wanted<'a> = BTreeMap<&'a TemplatePlace, Vec<&'a LabelledPod>>;
+
 /// A kind of object as a watch tells of it.
 #[derive(Debug)]
 struct Watched<K, T> {
@@ -170,56 +180,12 @@ impl TemplateBook {
         if !self.pods.is_complete || !self.templates.is_complete {
             return decision;
         }
-        let mut wanted: BTreeMap<&TemplatePlace, Vec<&LabelledPod>> = BTreeMap::new();
+        let mut wanted = Wanted::new();
         for pod in self.pods.all.values() {
             wanted.entry(&pod.template).or_default().push(pod);
         }
-        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-        for template in self.templates.all.values().filter(|template| template.is_ours) {
-            *counts.entry(&template.place.0).or_default() += 1;
-        }
-        let mut next: Option<Instant> = None;
-        let mut later = |at: Instant| next = Some(next.map_or(at, |before| before.min(at)));
-        let mut troubled = Vec::new();
-        for (place, pods) in &wanted {
-            let failure = self.failures.get(*place);
-            let trouble = match (self.templates.all.get(*place), Ask::of_name(&place.1)) {
-                (Some(template), _) if template.is_as_named => None,
-                (Some(_), _) => Some(TemplateTrouble::Another),
-                (None, None) => Some(TemplateTrouble::NoName),
-                (None, Some(ask)) => {
-                    let count = counts.entry(&place.0).or_default();
-                    if *count >= MOST_TEMPLATES {
-                        Some(TemplateTrouble::TooMany)
-                    } else {
-                        *count += 1;
-                        match failure.filter(|failure| failure.until > now) {
-                            Some(failure) => later(failure.until),
-                            None => decision.deeds.push(TemplateDeed::Make((*place).clone(), ask)),
-                        }
-                        failure.map(|failure| TemplateTrouble::Refused(failure.words.clone()))
-                    }
-                }
-            };
-            troubled.extend(
-                trouble
-                    .into_iter()
-                    .flat_map(|it| pods.iter().map(move |pod| ((*pod).clone(), it.clone()))),
-            );
-        }
-        let mut idle = BTreeMap::new();
-        for (place, template) in &self.templates.all {
-            if !template.is_ours || wanted.contains_key(place) {
-                continue;
-            }
-            let since = *self.idle.get(place).unwrap_or(&now);
-            idle.insert(place.clone(), since);
-            let waits = self.failures.get(place).map(|failure| failure.until);
-            match waits.into_iter().chain([since + patience]).filter(|at| *at > now).max() {
-                Some(at) => later(at),
-                None => decision.deeds.push(TemplateDeed::Remove(template.clone())),
-            }
-        }
+        let troubled = self.make(&wanted, now, &mut decision);
+        let idle = self.remove(&wanted, now, patience, &mut decision);
         let known: BTreeSet<TemplatePlace> =
             wanted.keys().map(|place| (*place).clone()).chain(idle.keys().cloned()).collect();
         self.failures.retain(|place, _| known.contains(place));
@@ -233,9 +199,71 @@ impl TemplateBook {
                 decision.told.push((pod, trouble));
                 now
             });
-            later(at + AGAIN);
+            decision.look_at(at + AGAIN);
         }
-        decision.next = next;
         decision
+    }
+
+    /// Makes the templates that are wanted and missing, within bounds; returns the pods whose template is none of ours.
+    fn make(
+        &self,
+        wanted: &Wanted<'_>,
+        now: Instant,
+        decision: &mut TemplateDecision,
+    ) -> Vec<(LabelledPod, TemplateTrouble)> {
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        for template in self.templates.all.values().filter(|template| template.is_ours) {
+            *counts.entry(&template.place.0).or_default() += 1;
+        }
+        let mut troubled = Vec::new();
+        for (place, pods) in wanted {
+            let failure = self.failures.get(*place);
+            let trouble = match (self.templates.all.get(*place), Ask::of_name(&place.1)) {
+                (Some(template), _) if template.is_as_named => None,
+                (Some(_), _) => Some(TemplateTrouble::Another),
+                (None, None) => Some(TemplateTrouble::NoName),
+                (None, Some(ask)) => {
+                    let count = counts.entry(&place.0).or_default();
+                    if *count >= MOST_TEMPLATES {
+                        Some(TemplateTrouble::TooMany)
+                    } else {
+                        *count += 1;
+                        match failure.filter(|failure| failure.until > now) {
+                            Some(failure) => decision.look_at(failure.until),
+                            None => decision.deeds.push(TemplateDeed::Make((*place).clone(), ask)),
+                        }
+                        failure.map(|failure| TemplateTrouble::Refused(failure.words.clone()))
+                    }
+                }
+            };
+            let each =
+                |it: TemplateTrouble| pods.iter().map(move |pod| ((*pod).clone(), it.clone()));
+            troubled.extend(trouble.into_iter().flat_map(each));
+        }
+        troubled
+    }
+
+    /// Removes our templates that no pod has wanted for `patience`; returns those that none wants, and since when.
+    fn remove(
+        &self,
+        wanted: &Wanted<'_>,
+        now: Instant,
+        patience: Duration,
+        decision: &mut TemplateDecision,
+    ) -> BTreeMap<TemplatePlace, Instant> {
+        let mut idle = BTreeMap::new();
+        for (place, template) in &self.templates.all {
+            if !template.is_ours || wanted.contains_key(place) {
+                continue;
+            }
+            let since = *self.idle.get(place).unwrap_or(&now);
+            idle.insert(place.clone(), since);
+            let waits = self.failures.get(place).map(|failure| failure.until);
+            match waits.into_iter().chain([since + patience]).filter(|at| *at > now).max() {
+                Some(at) => decision.look_at(at),
+                None => decision.deeds.push(TemplateDeed::Remove(template.clone())),
+            }
+        }
+        idle
     }
 }
