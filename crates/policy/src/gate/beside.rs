@@ -53,8 +53,9 @@ struct OneLaunch<'a> {
     least_ns: u64,
     /// The longest that was seen of its kernel alone.
     longest_ns: Option<u64>,
-    /// It ended behind its turn.
+    /// It ended behind its turn; and its kernel is let go by the dozen.
     is_behind: bool,
+    is_taken_for_short: bool,
 }
 
 impl Lane {
@@ -122,7 +123,8 @@ impl Lane {
                 .saturating_sub(signed(charged_ns));
         };
         here.words.note_length(least_ns(took_ns));
-        if is_behind && is_let_go_as_short(costs, key) {
+        let is_taken_for_short = is_behind && is_let_go_as_short(costs, key);
+        if is_taken_for_short {
             costs.learn_uneven(key, took_ns, now_ns);
         }
         let longest_ns = costs.longest_alone(key).map(|ns| ns.max(least_ns(took_ns)));
@@ -135,14 +137,23 @@ impl Lane {
             return signed(span_ns.min(most_ns)).saturating_sub(signed(charged_ns));
         }
         let least_ns = least_ns(took_ns);
-        let one = OneLaunch { mark, now_ns, key, took_ns, least_ns, longest_ns, is_behind };
+        let one = OneLaunch {
+            mark,
+            now_ns,
+            key,
+            took_ns,
+            least_ns,
+            longest_ns,
+            is_behind,
+            is_taken_for_short,
+        };
         let own_ns = self.own_beside(here, costs, &one);
         signed(own_ns).saturating_sub(signed(guess_ns))
     }
 
     /// Returns how much of its measured time is one launch's own, and learns from it.
     fn own_beside<D: Driver>(&self, here: &Here<'_, D>, costs: &Costs, one: &OneLaunch<'_>) -> u64 {
-        let &OneLaunch { mark, now_ns, key, took_ns, least_ns, longest_ns, is_behind } = one;
+        let &OneLaunch { mark, now_ns, key, took_ns, least_ns, longest_ns, is_behind, .. } = one;
         match (costs.expect(key, now_ns), longest_ns) {
             (Length::Even(known_ns), longest_ns) if is_behind => {
                 took_ns.min(longest_ns.unwrap_or(known_ns).max(known_ns).saturating_mul(9) / 8)
@@ -158,7 +169,7 @@ impl Lane {
             }
             (Length::Uneven(_), Some(longest_ns)) => {
                 let own_ns = took_ns.min(longest_ns);
-                if !(is_behind && is_let_go_as_short(costs, key)) {
+                if !one.is_taken_for_short {
                     costs.keep(key, longest_ns, now_ns);
                     // All of its launches may end there, and the known length decides how many go at a time.
                     if is_behind {

@@ -15,7 +15,7 @@ use super::credit::signed;
 use super::driver::{Driver, Words};
 use super::here::Here;
 use super::lane::Lane;
-use super::marks::{Edge, Mark, Probe};
+use super::marks::{Edge, Probe};
 use super::rivals::in_turns;
 use super::sample::correction_ns;
 use super::shown::Shown;
@@ -126,10 +126,10 @@ impl Lane {
         completed: &Completed,
         (sharers, is_alone): (u64, bool),
     ) -> PutRight {
-        let (mark, span_ns) = (completed.mark, self.span_ns(completed));
+        let (mark, span_ns) = (&completed.mark, self.span_ns(completed));
         let charged_ns = mark.submitted_ns.saturating_sub(self.settled_ns.load(Relaxed));
         let now_ns = here.now_ns();
-        let span = Span { completed, mark, now_ns, charged_ns, sharers, is_alone };
+        let span = Span { completed, now_ns, charged_ns, sharers, is_alone };
         let probed = mark.probe.and_then(|probe| self.probed(here, costs, &span, probe));
         match (mark.linked.then_some(span_ns).flatten(), probed) {
             (Some(linked_ns), probed) => {
@@ -141,7 +141,7 @@ impl Lane {
             },
             // The span is not continuous, but begins at the anchor's end: it is an upper bound.
             (None, probed) if !is_alone => {
-                let put_right = probed.map_or(0, OneLaunch::more_ns);
+                let put_right = probed.map_or(0, ProbedLaunch::more_ns);
                 let most = span_ns.map_or(i64::MAX, signed).saturating_sub(signed(charged_ns));
                 put_right.min(most).into()
             }
@@ -154,10 +154,11 @@ impl Lane {
         &self,
         here: &Here<'_, D>,
         costs: &Costs,
-        &Span { mark, now_ns, charged_ns, sharers, is_alone, .. }: &Span<'_>,
+        &Span { completed, now_ns, charged_ns, sharers, is_alone }: &Span<'_>,
         span_ns: u64,
-        probed: Option<OneLaunch>,
+        probed: Option<ProbedLaunch>,
     ) -> i64 {
+        let mark = &completed.mark;
         // The mark's own event, and the one before a probed launch, are no work of the tenant's.
         let events = 1 + u64::from(mark.probe.is_some());
         let span_ns = span_ns.saturating_sub(events * self.event_ns()).max(span_ns / 2);
@@ -192,7 +193,7 @@ impl Lane {
         costs: &Costs,
         span: &Span<'_>,
         probe: Probe,
-    ) -> Option<OneLaunch> {
+    ) -> Option<ProbedLaunch> {
         let &Span { completed, now_ns, sharers, is_alone, .. } = span;
         let between_ns = completed.since_begun_ns(here)?;
         // A rough length stands until the first probe after it.
@@ -207,7 +208,7 @@ impl Lane {
                 Length::Uneven(_) => between_ns.saturating_sub(probe.gap_ns),
                 _ => charged_ns.min(between_ns),
             };
-            return is_alone.then_some(OneLaunch { charged_ns, took_ns, stands_ns: 0 });
+            return is_alone.then_some(ProbedLaunch { charged_ns, took_ns, stands_ns: 0 });
         };
         let took_ns = match known_ns {
             None if shown.took_ns > SLICED_FROM_NS => shown.took_ns / sharers.max(1),
@@ -228,7 +229,7 @@ impl Lane {
         }
         // Beside others the known length stands.
         let is_shown = sharers <= 1 || known_ns.is_none();
-        is_shown.then_some(OneLaunch { charged_ns, took_ns, stands_ns: probe.stands_ns })
+        is_shown.then_some(ProbedLaunch { charged_ns, took_ns, stands_ns: probe.stands_ns })
     }
 
     /// Learns the length that a probe has shown of a kernel whose length was known as it is here, or to be uneven.
@@ -264,7 +265,6 @@ impl Lane {
 /// The time between two marks, as the second settles it.
 struct Span<'a> {
     completed: &'a Completed,
-    mark: Mark,
     now_ns: u64,
     /// Charges in it.
     charged_ns: u64,
@@ -277,13 +277,13 @@ struct Span<'a> {
 /// The launch of a probe as that has shown it, which was charged `charged_ns` and stands for `stands_ns` of the
 /// charges.
 #[derive(Clone, Copy, Debug)]
-struct OneLaunch {
+struct ProbedLaunch {
     charged_ns: u64,
     took_ns: u64,
     stands_ns: u64,
 }
 
-impl OneLaunch {
+impl ProbedLaunch {
     fn more_ns(self) -> i64 {
         signed(self.took_ns).saturating_sub(signed(self.charged_ns))
     }

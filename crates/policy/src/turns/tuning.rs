@@ -178,7 +178,7 @@ pub(super) const AT_WORK_NS: u64 = 200 * US;
 pub(super) const CLOSED_LEASE_NS: (u64, u64) = (100 * MS, 75 * MS);
 /// The same of an open one; while it lasts, a tenant with a cap leaves turns to the daemon.
 pub(super) const OPEN_LEASE_NS: (u64, u64) = (1_000 * MS, 500 * MS);
-/// A wish that is older is none.
+/// Age from which a wish counts no more.
 pub const WANT_NS: u64 = 50 * MS;
 /// Most that a wish may lie in the future: there is one clock, but the process read it after the daemon did.
 pub(super) const SKEW_NS: u64 = 5 * MS;
@@ -190,7 +190,7 @@ pub(super) const CLOSED_QUANTUM_NS: u64 = 10 * MS;
 pub(super) const LEASES_NS: u64 = 12_500 * US;
 /// Without a launch for so long, devices are looked at by [`REST_NS`] alone.
 pub(super) const QUIET_DEVICES_NS: u64 = 500 * MS;
-/// Time between two steps while nobody works: no longer than between two looks for what has changed.
+/// Time between two steps while no tenant works: no longer than between two looks for what has changed.
 pub const REST_NS: u64 = 200 * MS;
 /// How long nothing must need a gate before launches are freed from looking.
 pub(super) const UNNEEDED_NS: u64 = 2_000 * MS;

@@ -204,7 +204,7 @@ impl TemplateBook {
         decision
     }
 
-    /// Makes the templates that are wanted and missing, within bounds; returns the pods whose template is none of ours.
+    /// Makes the templates that are wanted and missing, within bounds; returns the pods that have a trouble, and it.
     fn make(
         &self,
         wanted: &Wanted<'_>,
