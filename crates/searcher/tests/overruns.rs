@@ -65,3 +65,30 @@ fn both_have_their_halves_beside_a_queue() {
         judge(long_ns, "queued", &named::queue(QUEUED, long_ns), QUEUED.into());
     }
 }
+
+/// Weights hold beside such work too.
+#[test]
+fn weights_hold_beside_one_that_waits() {
+    let mut rows = Rows::default();
+    for long_ns in [300 * MS, 1_500 * MS] {
+        for (weights, due) in [([300, 100], [75, 25]), ([100, 300], [25, 75])] {
+            for (name, other) in beside().into_iter().take(2) {
+                let plan = |ops: Ops, weight| TenantPlan { weight, ..TenantPlan::of(ops) };
+                let tenants = vec![plan(named::sync(long_ns), weights[0]), plan(other, weights[1])];
+                let report = table::run(tenants, true, RUN_NS);
+                let what = format!("{} ms beside {name} at {weights:?}", long_ns / MS);
+                for tenant in [0, 1] {
+                    let within = oracle::outlasting(due[tenant], long_ns, RUN_NS).or_more();
+                    let had = report.busy_percent(tenant);
+                    rows.row(
+                        &format!("{what}: {}", ["the long one", "the other"][tenant]),
+                        due[tenant],
+                        within,
+                        had,
+                    );
+                }
+            }
+        }
+    }
+    rows.judge();
+}

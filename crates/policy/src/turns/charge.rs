@@ -126,8 +126,7 @@ impl Owed {
     /// The tenant's work outlasts its turn: a drain for it was given up. What ends sooner is charged by even parts,
     /// since what a tenant says of so short a time comes too late.
     fn outlasts(&self, tenant: &TenantState) -> bool {
-        let closed_ns = self.now_ns.saturating_sub(tenant.seat.closed_ns);
-        tenant.seat.lingers() && closed_ns >= tuning::DRAIN_TIMEOUT_NS && self.of(tenant) > 0
+        tenant.outlasts_turn(self.now_ns) && self.of(tenant) > 0
     }
 
     /// Debt of a tenant if no other ran beside it.

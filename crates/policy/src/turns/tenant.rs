@@ -179,12 +179,22 @@ impl TenantState {
         !self.seen.paused && (self.busy(now_ns) || self.work.has_just_begun(now_ns))
     }
 
-    /// It uses its open gate, or waits at its closed one.
+    /// It uses its open gate, waits at its closed one, or has work that outlasts its turn: that is due a part of the
+    /// device without others.
     pub(super) fn demands(&self, now_ns: u64) -> bool {
         if self.seen.paused {
             return false;
         }
-        if self.seat.is_open() { self.idle_at_ns(now_ns) > now_ns } else { self.seen.waits(now_ns) }
+        match self.seat.is_open() {
+            true => self.idle_at_ns(now_ns) > now_ns,
+            false => self.seen.waits(now_ns) || self.outlasts_turn(now_ns) && self.busy(now_ns),
+        }
+    }
+
+    /// Its work may go on behind its turn: a drain for it was given up.
+    pub(super) fn outlasts_turn(&self, now_ns: u64) -> bool {
+        let closed_ns = now_ns.saturating_sub(self.seat.closed_ns);
+        self.seat.lingers() && closed_ns >= tuning::DRAIN_TIMEOUT_NS
     }
 
     /// Begins to watch whether it keeps working beside others.
