@@ -3,7 +3,8 @@
 //! Queues that never drain, loops that synchronise each kernel or so many, kernels of one length or two by turns;
 //! weights, and caps where they are asked for; they begin at different times.
 //!
-//! Promises: nobody pauses, so what each is due follows from what it reaches alone ([`crate::due::of`]).
+//! Promises: what each is due follows from what it reaches alone ([`crate::due::of`]); one that pauses, in [`pausing`]
+//! alone, has its part of that.
 
 use crate::case::{Case, Knobs, ProcessPlan, TenantPlan};
 use crate::choice::Choices;
@@ -48,6 +49,28 @@ pub fn outlasting(seed: u64, has_caps: bool) -> Case {
     if let Some(first) = case.tenants.first_mut() {
         let plan = ProcessPlan { ops, ..ProcessPlan::default() };
         first.processes = vec![plan; of("processes").between(1, 4) as usize];
+    }
+    case
+}
+
+/// The same with a first tenant that pauses between a few launches and the next: a host that computes or sleeps. One of
+/// the others may have long kernels.
+pub fn pausing(seed: u64, has_caps: bool) -> Case {
+    let choices = Choices::new(seed).named("pausing");
+    let of = |name: &str| choices.named(name);
+    let launch = named::launch(1, of("ns").spread(20 * US, 5 * MS));
+    let ns = of("pause").spread(100 * US, 30 * MS);
+    let pause = if of("sleeps").is(500_000) { Op::Pause { ns } } else { Op::Compute { ns } };
+    let launches = named::repeat(of("count").spread(1, 32) as u32, launch);
+    let ops = named::forever(vec![launches, Op::Sync, pause]);
+    let long = named::sync(of("long").spread(10 * MS, 200 * MS));
+    let mut case = case(seed, has_caps);
+    let mut processes = case.tenants.iter_mut().flat_map(|tenant| &mut tenant.processes);
+    if let Some(first) = processes.next() {
+        first.ops = ops;
+    }
+    if let Some(other) = processes.next().filter(|_| of("is long").is(250_000)) {
+        other.ops = long;
     }
     case
 }

@@ -113,6 +113,11 @@ pub fn outlasting(seed: u64, has_caps: bool) -> Verdict {
     beside_each_other(seed, &beside::outlasting(seed, has_caps))
 }
 
+/// The same where one pauses between its launches.
+pub fn pausing(seed: u64, has_caps: bool) -> Verdict {
+    beside_each_other(seed, &beside::pausing(seed, has_caps))
+}
+
 fn beside_each_other(seed: u64, case: &Case) -> Verdict {
     let mut claims = Vec::new();
     for tenant in &case.tenants {

@@ -294,6 +294,9 @@ pub const LONE_ON_SEVERAL: Few = Few { one_in: 15, at_most: 2.0 };
 pub const BESIDE: Few = Few { one_in: 60, at_most: 2.1 };
 /// The same where kernels of one outlast its turns. Known: docs/notes/charging.md says why.
 pub const OUTLASTING: Few = Few { one_in: 8, at_most: 8.0 };
+/// The same where one pauses between its launches. Known: the hand-overs of [`BESIDE`], and pauses of 5 to 30 ms beside kernels
+/// that outlast turns, of which one that works little has half of its part at least.
+pub const PAUSING: Few = Few { one_in: 10, at_most: 4.5 };
 
 impl Few {
     /// Whether those are few of so many.

@@ -59,6 +59,18 @@ fn weights_and_caps_hold_where_kernels_outlast_a_turn() {
     judge_all(|seed| judge::outlasting(seed, true), oracle::OUTLASTING);
 }
 
+/// A program that pauses for half a millisecond between its launches had a fifth of its half beside a queue: each pause ended
+/// its turn.
+#[test]
+fn weights_hold_where_one_pauses() {
+    judge_all(|seed| judge::pausing(seed, false), oracle::PAUSING);
+}
+
+#[test]
+fn weights_and_caps_hold_where_one_pauses() {
+    judge_all(|seed| judge::pausing(seed, true), oracle::PAUSING);
+}
+
 /// A long kernel of a process has its siblings' slices in all that is measured of it, and what was taken for short was in
 /// flight by the dozen when the tenant's turn ended: 73 of 45 %, 76 of 60, and 58 of 81 for the other's good.
 #[test]

@@ -66,6 +66,7 @@ struct Seen {
     beside: Verdict,
     capped: Verdict,
     outlasting: Option<Verdict>,
+    pausing: Verdict,
     short: Vec<Verdict>,
     memory: Vec<Verdict>,
 }
@@ -78,6 +79,7 @@ fn all_of(seed: u64) -> Seen {
         outlasting: seed
             .is_multiple_of(OUTLASTING)
             .then(|| judge::outlasting(seed, seed.is_multiple_of(2 * OUTLASTING))),
+        pausing: judge::pausing(seed, seed.is_multiple_of(2)),
         short: (seed * SHORT..(seed + 1) * SHORT).map(judge::short).collect(),
         memory: (seed * MEMORY..(seed + 1) * MEMORY).map(memory::drawn).collect(),
     }
@@ -90,18 +92,19 @@ fn for_as_long_as_is_asked() {
         std::env::var("DIVVY_SECONDS").ok().map(|text| text.parse::<f64>().expect("seconds"));
     let last = seconds.map(|seconds| Instant::now() + Duration::from_secs_f64(seconds));
     let seeds = workers::chosen(u64::MAX / 1_000);
-    let names = ["lone", "beside", "beside, caps", "outlasting", "short", "memory"];
+    let names = ["lone", "beside", "beside, caps", "outlasting", "pausing", "short", "memory"];
     let mut kinds = names.map(Kind::new);
     let mut from = seeds.start;
     let begun = Instant::now();
     while from < seeds.end && last.is_none_or(|last| Instant::now() < last) {
         let to = seeds.end.min(from + AT_ONCE);
-        let [lone, beside, capped, outlasting, short, memory] = &mut kinds;
+        let [lone, beside, capped, outlasting, pausing, short, memory] = &mut kinds;
         for seen in workers::of_seeds(from..to, all_of) {
             lone.add(seen.lone);
             beside.add(seen.beside);
             capped.add(seen.capped);
             seen.outlasting.into_iter().for_each(|verdict| outlasting.add(verdict));
+            pausing.add(seen.pausing);
             seen.short.into_iter().for_each(|verdict| short.add(verdict));
             seen.memory.into_iter().for_each(|verdict| memory.add(verdict));
         }

@@ -9,6 +9,8 @@
 //!
 //! Does not choose holders or the length of their turns (`pick`), nor decide trials (`together`).
 
+use core::cmp::Ordering;
+
 use super::domain::{Domain, TurnMode};
 use super::mean::mean;
 use super::tenant::TenantState;
@@ -134,6 +136,7 @@ impl Domain<'_> {
         if self.trial_due() {
             return self.begin_trial();
         }
+        self.renew_window();
         if self.release_idle() {
             return self.hand_over(Handover::Fill);
         }
@@ -325,25 +328,27 @@ impl Domain<'_> {
         released
     }
 
-    /// Time for which an idle holder keeps its turn although another waits, if the holder has had less than the waiting
-    /// tenant, or is a stepper of higher priority. A kernel of the waiting tenant's may keep the holder out for much
-    /// longer than the holder's own pause lasts.
-    fn patience_ns(&self, holder: &TenantState) -> u64 {
-        let ahead = |t: &&TenantState| {
-            self.contends(t)
-                && t.shares_device(holder)
-                && t.place.virtual_ns > holder.place.virtual_ns
-        };
-        let longest_ns = self.members().filter(ahead).map(|t| t.seen.longest_ns).max().unwrap_or(0);
-        let patience_ns = (longest_ns / tuning::PATIENCE_PART).min(tuning::MOST_PATIENCE_NS);
-        // Two hand-overs between two of its steps would cost it more than lower ones get.
-        let is_lower =
-            |t: &TenantState| t.seen.priority < holder.seen.priority || !t.shares_device(holder);
-        match holder.steps.is_stepper() && self.members().filter(|t| self.contends(t)).all(is_lower)
-        {
-            true => patience_ns.max(tuning::GRACE_NS),
-            false => patience_ns,
+    /// Time for which an idle holder keeps its turn although another waits. It is charged for that time. One that has had
+    /// less than a peer that never pauses keeps it through its usual pauses, unless they last longer than it would wait
+    /// elsewhere: for a slice behind its open gate, or, where that is closed in pauses, for the peer's work to end.
+    pub(super) fn patience_ns(&self, holder: &TenantState) -> u64 {
+        let waiting = || self.members().filter(|t| self.contends(t) && t.shares_device(holder));
+        let Some(highest) = waiting().map(|t| t.seen.priority).max() else { return 0 };
+        match highest.cmp(&holder.seen.priority) {
+            // Two hand-overs between two of its steps would cost it more than lower ones get.
+            Ordering::Less if holder.steps.is_stepper() => return tuning::GRACE_NS,
+            Ordering::Less | Ordering::Greater => return 0,
+            Ordering::Equal if holder.seen.cap_opens_ns(self.now_ns) != 0 => return 0,
+            Ordering::Equal => {}
         }
+        let has_more = |t: &&TenantState| t.place.virtual_ns > holder.place.virtual_ns;
+        let steady = waiting().filter(has_more).filter(|t| t.seat.is_steady());
+        let most_ns = match steady.map(|t| t.seat.drain_ns).max() {
+            None => 0,
+            Some(drain_ns) if holder.works_long() => drain_ns.max(tuning::PAUSE_NS),
+            Some(_) => tuning::PAUSE_NS,
+        };
+        if holder.work.pause_ns() <= most_ns { most_ns } else { 0 }
     }
 
     /// Closes the gates of tenants that are open beside a holder, have demanded the device together with it for too
@@ -376,7 +381,7 @@ impl Domain<'_> {
     /// priority, which an open gate would let run beside it. Work behind a closed gate keeps its tenant active: in a
     /// lull it would be service, which takes others along, and no debt.
     fn may_lull(&self) -> bool {
-        let mut active = self.members().filter(|t| !self.is_calm(t) || t.seat.lingers());
+        let mut active = self.members().filter(|t| !self.is_calm(t));
         let Some(only) = active.next() else { return true };
         active.next().is_none() && !self.members().any(|t| t.seen.priority < only.seen.priority)
     }

@@ -83,7 +83,9 @@ impl Domain<'_> {
         // Short turns would end in the midst of a kernel that outlasts them all. Beside a cap they cost
         // who makes no steps more hand-overs, which a cap cannot make good.
         let full_ns = self.state.full_quantum_ns();
-        let outlasts = |t: &TenantState| !t.steps.is_stepper() && t.seen.longest_ns > full_ns;
+        let outlasts = |t: &TenantState| {
+            !t.steps.is_stepper() && t.seen.longest_ns.max(t.seat.drain_ns) > full_ns
+        };
         let are_all = these().all(|t| t.steps.is_stepper());
         if these().any(|t| outlasts(t) || !are_all && t.seen.asked.cap_ppm.is_some()) {
             return None;

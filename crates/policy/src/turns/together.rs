@@ -6,8 +6,8 @@
 //! tenant can talk another out of its turns.
 //!
 //! Promises: a trial that goes badly ends early; trials become rare when they keep failing; the state
-//! is left at once when progress falls back, in time when it is no longer what the trial saw, and each
-//! minute. To go back and look costs what turns cost these tenants: up to half of the device for a
+//! is left at once when progress falls back, or is no longer what the trial saw and fills the device; in time when it is
+//! another, and each minute. To go back and look costs what turns cost these tenants: up to half of the device for a
 //! tenth of a second.
 
 use super::domain::{Domain, TurnMode};
@@ -45,15 +45,28 @@ impl Domain<'_> {
             used_ns = used_ns.saturating_add(tenant.window_used());
             count = count.saturating_add(1);
         }
-        let rounds_ns = self.state.quantum_ns().saturating_mul(count * tuning::TRIAL_ROUNDS);
         let since_ns = self.state.window_ns;
         let window_ns = self.now_ns.saturating_sub(since_ns);
         count > 1
             && comparable
             && self.now_ns >= self.state.next_trial_ns
-            && self.lasted(since_ns, tuning::BASELINE_NS.max(rounds_ns))
+            && self.lasted(since_ns, self.baseline_ns(count))
             && !self.actives_changed()
             && rate_ppm(used_ns, window_ns) < tuning::FILLS_PPM
+    }
+
+    /// How long turns of so many are measured before a trial.
+    fn baseline_ns(&self, count: u64) -> u64 {
+        let rounds_ns = self.state.quantum_ns().saturating_mul(count * tuning::TRIAL_ROUNDS);
+        tuning::BASELINE_NS.max(rounds_ns)
+    }
+
+    /// Begins to measure anew where that was begun so long ago that tenants may have done something else then.
+    pub(super) fn renew_window(&mut self) {
+        let count = u64::try_from(self.count_active()).unwrap_or(u64::MAX);
+        if self.lasted(self.state.window_ns, self.baseline_ns(count).saturating_mul(4)) {
+            self.begin_window();
+        }
     }
 
     /// The tenant's work takes longer to end behind its turns than a turn lasts. It is charged all at once, so that no
@@ -109,7 +122,9 @@ impl Domain<'_> {
             }
             self.begin_window();
         } else if elapsed_ns >= tuning::BASELINE_NS {
-            if progress.sum_ppm < progress.gated_sum_ppm || !progress.none_loses {
+            // Slices divide what is filled now, which the trial has not seen.
+            let is_filled = !progress.as_tried && progress.sum_ppm >= tuning::FILLS_PPM;
+            if progress.sum_ppm < progress.gated_sum_ppm || !progress.none_loses || is_filled {
                 return self.end_together();
             }
             if self.now_ns >= self.state.next_trial_ns {

@@ -143,10 +143,11 @@ pub(super) const MOST_PIECES: i64 = 2;
 pub(super) const LONG_TURNS: u32 = 2;
 /// Turns in a row without a pause after which a holder is taken to be steady.
 pub(super) const STEADY_TURNS: u32 = 4;
-/// An idle holder keeps its turn for this part of the longest kernel of those waiting tenants that are ahead of it in
-/// virtual time, and for so long at most.
-pub(super) const PATIENCE_PART: u64 = 16;
-pub(super) const MOST_PATIENCE_NS: u64 = 5 * MS;
+/// Pauses through which a holder keeps its turn at least, if it has had less than one that waits: behind an open gate
+/// its kernel would wait for another's slice of 2 ms and the switch (notes, "Pauses of a holder").
+pub(super) const PAUSE_NS: u64 = 2_500 * US;
+/// Longest pause that is counted: the longest that a turn is kept through.
+pub(super) const MOST_PAUSE_NS: u64 = DRAIN_TIMEOUT_NS;
 /// Longest step of a stepper: as long as a turn.
 pub(super) const LONGEST_STEP_NS: u64 = 20 * MS;
 /// Times that a tenant came to its gate behind all its work until it is a stepper; and most that are counted.

@@ -3,6 +3,7 @@
 //! Promises: an end that is only expected is never taken for one that was seen (`drained`). Does
 //! not know turns.
 
+use super::mean::mean;
 use super::observed::Observed;
 use super::tuning;
 
@@ -21,6 +22,10 @@ pub(super) struct Work {
     pub(super) was_there: bool,
     /// It has ended beyond doubt, not by an estimate.
     pub(super) drained: bool,
+    /// Moving mean of its pauses: from the end of what was launched to the next launch, without what it waited for turns.
+    pause_ns: u64,
+    /// For how long it had paused at the last look.
+    idle_ns: u64,
 }
 
 impl Work {
@@ -53,8 +58,44 @@ impl Work {
             true => ends_ns.saturating_add(longest_ns),
             false => seen.busy_until_ns,
         };
+        self.look_at_pause(now_ns, [before, seen], launched);
+        self.idle_ns = match seen.wants {
+            true => 0,
+            false => now_ns.saturating_sub(ends_ns),
+        };
         self.was_there = self.is_busy || launched;
         self.is_busy = self.is_in_flight(seen, now_ns);
+    }
+
+    /// Looks for a pause that has ended, in a launch or at the closed gate.
+    fn look_at_pause(&mut self, now_ns: u64, [before, seen]: [&Observed; 2], launched: bool) {
+        let launches = seen.launches.wrapping_sub(before.launches);
+        if before.launched_ns == 0 {
+            return;
+        }
+        let went_on_ns = match launched {
+            // The time of a launch is written down once in a while.
+            true if seen.launched_ns == before.launched_ns => now_ns,
+            true => seen.launched_ns,
+            // One that comes to the gate says that it is busy until then.
+            false if seen.wants && launches == 0 => seen.busy_until_ns.min(now_ns),
+            false => return,
+        };
+        let waited_ns = seen.waited_ns.saturating_sub(before.waited_ns);
+        let used_ns = seen.used_ns.saturating_sub(before.used_ns);
+        let from_ns = before.busy_until_ns.max(before.launched_ns);
+        let idle_ns =
+            went_on_ns.saturating_sub(from_ns.saturating_add(waited_ns).saturating_add(used_ns));
+        let pause_ns = self.idle_ns.max(idle_ns / launches.max(1));
+        // A shorter one ends no turn.
+        if pause_ns >= tuning::IDLE_NS {
+            self.pause_ns = mean(self.pause_ns, pause_ns.min(tuning::MOST_PAUSE_NS));
+        }
+    }
+
+    /// How long it usually pauses.
+    pub(super) fn pause_ns(&self) -> u64 {
+        self.pause_ns
     }
 
     /// The tenant uses no device any more.

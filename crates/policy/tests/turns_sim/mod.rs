@@ -101,6 +101,8 @@ struct Shim {
     in_flight: Vec<std::collections::VecDeque<u64>>,
     sample: Sample,
     want_ns: u64,
+    /// When it came to its closed gate.
+    came_ns: u64,
     closed_ns: u64,
     opens_ns: u64,
     paid_ns: u64,
@@ -138,6 +140,7 @@ impl Node {
             in_flight: vec![Default::default(); devices],
             sample: Sample::default(),
             want_ns: 0,
+            came_ns: u64::MAX,
             closed_ns: 0,
             opens_ns: 0,
             paid_ns: 0,
@@ -287,9 +290,7 @@ impl Node {
                         return;
                     }
                     if closed {
-                        shim.want_ns = now_ns;
-                        shim.wait = Wait::Gate;
-                        return;
+                        return shim.comes(now_ns);
                     }
                     if self.gated && shim.is_full(kernel_ns, horizon_ns) {
                         shim.wait = Wait::Horizon;
@@ -299,7 +300,7 @@ impl Node {
                         shim.wait = Wait::Horizon;
                         return;
                     }
-                    shim.pending = None;
+                    shim.passes(now_ns);
                     let rang =
                         shim.tenant.doorbell && shim.sample.last_launch_ns + 200 * US < now_ns;
                     shim.sample.launches += 1;
@@ -427,6 +428,19 @@ impl Shim {
         self.paid_ns = self.paid_ns.max(now_ns.saturating_sub(credit_ns));
         let closed = self.sample.closed_until_ns > now_ns || self.paid_ns > now_ns + 2 * MS;
         closed.then_some(self.paid_ns.max(now_ns + 1))
+    }
+
+    /// Waits at its closed gate.
+    fn comes(&mut self, now_ns: u64) {
+        self.want_ns = now_ns;
+        self.came_ns = self.came_ns.min(now_ns);
+        self.wait = Wait::Gate;
+    }
+
+    fn passes(&mut self, now_ns: u64) {
+        self.pending = None;
+        self.sample.waited_ns += now_ns.saturating_sub(self.came_ns);
+        self.came_ns = u64::MAX;
     }
 
     fn launched(&mut self, now_ns: u64, kernel_ns: u64, estimate_ns: u64) {
