@@ -48,6 +48,17 @@ impl GoModule<'_> {
         Ok(Some(format!("its modules cannot be had: {why}")))
     }
 
+    /// Compiles its tests; where something is missing, [`Self::test`] says so.
+    pub(super) fn build(&self, tally: &mut Tally) -> Result<()> {
+        if self.missing()?.is_some() {
+            return Ok(());
+        }
+        let mut build = self.go(&["test", "-count=1", "-run", "^$"]);
+        let status = build.args(self.arguments).arg("./...").status().context("go test")?;
+        tally.check(&format!("build of {}", self.folder), status.success());
+        Ok(())
+    }
+
     /// Runs its tests.
     pub(super) fn test(&self, tally: &mut Tally) -> Result<()> {
         let skip =

@@ -21,6 +21,14 @@ pub(super) fn suite(tally: &mut Tally) -> Result<()> {
     cluster(tally, &[], &[])
 }
 
+/// Compiles those tests, for as long as Go keeps that: minutes, in which nothing waits for a clock.
+pub(super) fn build(tally: &mut Tally) -> Result<()> {
+    for folder in ["tests/helm", "tests/kube"] {
+        GoModule { folder, variables: &[], arguments: &ARGUMENTS }.build(tally)?;
+    }
+    Ok(())
+}
+
 /// A name on the command line, and what it does.
 type Named = (&'static str, fn(&mut Tally) -> Result<()>);
 
