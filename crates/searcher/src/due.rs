@@ -3,6 +3,7 @@
 //! Promises: the rest that a cap leaves goes to the others by their weights. Does not judge: tolerances are in
 //! [`crate::oracle`].
 
+use crate::case::TenantPlan;
 use crate::oracle::HANDED_OVER;
 
 /// How much more than its cap a tenant without a weight is due at most, so that its cap binds and not its turns.
@@ -21,6 +22,13 @@ pub struct Claim {
 }
 
 impl Claim {
+    /// A tenant's limits, and what it reaches alone.
+    pub fn of(plan: &TenantPlan, alone: f64) -> Self {
+        let weight = (plan.weight != 0).then_some(f64::from(plan.weight));
+        let cap = (plan.share_ppm != 0).then_some(plan.share_ppm as f64 / 10_000.0);
+        Self { weight, cap, alone }
+    }
+
     /// The part of the time that it can use.
     fn most(self) -> f64 {
         self.cap.map_or(1.0, |cap| (cap / self.alone).min(1.0))

@@ -129,9 +129,7 @@ fn beside_each_other(seed: u64, case: &Case) -> Verdict {
             Ok((had, _)) => had.first().copied().unwrap_or(0.0),
             Err(what) => return broke(seed, what),
         };
-        let cap = (tenant.share_ppm != 0).then_some(tenant.share_ppm as f64 / 10_000.0);
-        let weight = (tenant.weight != 0).then_some(f64::from(tenant.weight));
-        claims.push(Claim { weight, cap, alone: reached });
+        claims.push(Claim::of(tenant, reached));
     }
     let plans = case.tenants.iter().flat_map(|tenant| &tenant.processes);
     let unit_ns = plans.map(|process| program::unit_ns(&process.ops)).max().unwrap_or(0);

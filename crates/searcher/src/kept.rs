@@ -264,7 +264,7 @@ fn shares(case: &Case) -> Result<Verdict, String> {
             there.into_iter().filter(|(_, plan)| Some(plan.priority) == highest).collect();
         let claims: Vec<Claim> = there
             .iter()
-            .map(|(_, plan)| claim(case, plan, device))
+            .map(|(_, plan)| Ok(Claim::of(plan, alone(case, plan, device)?)))
             .collect::<Result<_, String>>()?;
         // A tenant that is alone hands its device on to no other.
         let due = if there.len() == 1 { due::of(&claims) } else { due::least(&claims) };
@@ -297,14 +297,6 @@ fn shares(case: &Case) -> Result<Verdict, String> {
         }
     }
     Ok(verdict)
-}
-
-/// Limits of a tenant, and what it has alone.
-fn claim(case: &Case, plan: &TenantPlan, device: u32) -> Result<Claim, String> {
-    let alone = alone(case, plan, device)?;
-    let cap = (plan.share_ppm != 0).then_some(plan.share_ppm as f64 / 10_000.0);
-    let weight = (plan.weight != 0).then_some(f64::from(plan.weight));
-    Ok(Claim { weight, cap, alone })
 }
 
 /// Parts of all without gates.

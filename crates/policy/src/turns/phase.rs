@@ -315,10 +315,9 @@ impl Domain<'_> {
         let mut released = !self.members().any(|t| t.seat.holds());
         for row in 0..self.tenants.len() {
             let Some(tenant) = self.tenants.get(row) else { continue };
-            let in_domain = self.is_member(tenant);
             let idle_at_ns = tenant.idle_at_ns(now_ns);
-            let kept_until_ns = idle_at_ns.saturating_add(self.patience_ns(tenant));
-            if in_domain && tenant.seat.holds() && kept_until_ns <= now_ns {
+            let is_idle = self.is_member(tenant) && tenant.seat.holds() && idle_at_ns <= now_ns;
+            if is_idle && idle_at_ns.saturating_add(self.patience_ns(tenant)) <= now_ns {
                 if let Some(tenant) = self.tenants.get_mut(row) {
                     tenant.end_turn(now_ns, true);
                 }
@@ -328,9 +327,10 @@ impl Domain<'_> {
         released
     }
 
-    /// Time for which an idle holder keeps its turn although another waits. It is charged for that time. One that has had
-    /// less than a peer that never pauses keeps it through its usual pauses, unless they last longer than it would wait
-    /// elsewhere: for a slice behind its open gate, or, where that is closed in pauses, for the peer's work to end.
+    /// Time for which an idle holder keeps its turn although another waits. It is charged for that time. One that has
+    /// had less than a peer that never pauses keeps it through its usual pauses, unless they last longer than it
+    /// would wait elsewhere: for a slice behind its open gate, or, where that is closed in pauses, for the peer's
+    /// work to end.
     pub(super) fn patience_ns(&self, holder: &TenantState) -> u64 {
         let waiting = || self.members().filter(|t| self.contends(t) && t.shares_device(holder));
         let Some(highest) = waiting().map(|t| t.seen.priority).max() else { return 0 };

@@ -61,7 +61,7 @@ impl Domain<'_> {
         tuning::BASELINE_NS.max(rounds_ns)
     }
 
-    /// Begins to measure anew where that was begun so long ago that tenants may have done something else then.
+    /// Measures anew once the window is so old that tenants may have done something else in it.
     pub(super) fn renew_window(&mut self) {
         let count = u64::try_from(self.count_active()).unwrap_or(u64::MAX);
         if self.lasted(self.state.window_ns, self.baseline_ns(count).saturating_mul(4)) {

@@ -77,13 +77,12 @@ impl Domain<'_> {
                 let poll_ns =
                     if tenant.seat.is_steady() { steady_ns } else { tuning::GAPPY_POLL_NS };
                 let idle_ns = tenant.idle_at_ns(now_ns);
-                // Idle, it keeps its turn until then, and may go on before.
-                let idle_ns = match self.patience_ns(tenant) {
-                    kept_ns if idle_ns <= now_ns => {
-                        let again_ns = now_ns.saturating_add(tuning::GAPPY_POLL_NS);
-                        idle_ns.saturating_add(kept_ns).min(again_ns)
-                    }
-                    _ => idle_ns,
+                let idle_ns = match idle_ns <= now_ns {
+                    // It keeps its turn until then, and may go on before.
+                    true => idle_ns
+                        .saturating_add(self.patience_ns(tenant))
+                        .min(now_ns.saturating_add(tuning::GAPPY_POLL_NS)),
+                    false => idle_ns,
                 };
                 // A pause of one that works for long is an end: it is met exactly.
                 let has_ended = tenant.has_launched() && !tenant.busy(now_ns);

@@ -22,7 +22,7 @@ pub(super) struct Work {
     pub(super) was_there: bool,
     /// It has ended beyond doubt, not by an estimate.
     pub(super) drained: bool,
-    /// Moving mean of its pauses: from the end of what was launched to the next launch, without what it waited for turns.
+    /// Moving mean of its pauses: from the end of what was launched to the next launch, without its wait for turns.
     pause_ns: u64,
     /// For how long it had paused at the last look.
     idle_ns: u64,
@@ -69,10 +69,10 @@ impl Work {
 
     /// Looks for a pause that has ended, in a launch or at the closed gate.
     fn look_at_pause(&mut self, now_ns: u64, [before, seen]: [&Observed; 2], launched: bool) {
-        let launches = seen.launches.wrapping_sub(before.launches);
         if before.launched_ns == 0 {
             return;
         }
+        let launches = seen.launches.wrapping_sub(before.launches);
         let went_on_ns = match launched {
             // The time of a launch is written down once in a while.
             true if seen.launched_ns == before.launched_ns => now_ns,
