@@ -19,6 +19,7 @@ use super::marks::Mark;
 use super::tuning;
 use crate::cost::{Costs, Length, Moments};
 use crate::scaled::scaled;
+use crate::turns::tuning::DRAIN_TIMEOUT_NS;
 
 impl Mark {
     /// Returns the kernel of the launch before it, where the mark is its own.
@@ -63,33 +64,60 @@ impl Lane {
     /// its launches may end there: then nothing else ever shows it, since in a turn a kernel taken for short is let go
     /// by the hundred.
     #[inline(never)]
-    pub(super) fn learn_behind(&self, costs: &Costs, completed: &Completed, now_ns: u64) {
+    pub(super) fn learn_behind<D: Driver>(
+        &self,
+        here: &Here<'_, D>,
+        costs: &Costs,
+        completed: &Completed,
+        now_ns: u64,
+    ) {
         let mark = &completed.mark;
         // A mark that closes a burst belongs to no launch: it teaches the kernel that most of the burst is made of, as
         // a rule.
         let key = mark.key().unwrap_or_else(|| self.drawn_key.load(Relaxed));
         let known = costs.get(key).map(|ns| (key, ns));
-        // Long kernels are let go few at a time, and each shows its own length.
-        let is_uneven = || matches!(costs.expect(key, now_ns), Length::Uneven(_));
-        let is_asked = |(_, ns): &(u64, u64)| *ns < tuning::HORIZON_NS && !is_uneven();
-        let Some((key, known_ns)) = known.filter(is_asked) else { return };
-        let Some(span_ns) = completed.since_ns else { return };
-        let charged_ns = mark.submitted_ns.saturating_sub(self.settled_ns.load(Relaxed));
-        let span_ns = u64::try_from(span_ns).unwrap_or(0);
+        let is_even = |_: &(u64, u64)| !matches!(costs.expect(key, now_ns), Length::Uneven(_));
+        let Some((key, known_ns)) = known.filter(is_even) else { return };
+        let Some((span_ns, charged_ns)) = self.span_behind(here, completed, now_ns) else { return };
         // The length of one launch before the mark, if all were of its kind.
         let took_ns = scaled(span_ns, known_ns, charged_ns.max(known_ns));
         let least_ns = span_ns.saturating_sub(tuning::SLICE_NS) / tuning::MOST_AT_ONCE;
         let is_sure = least_ns > charged_ns.saturating_mul(tuning::LONGER);
-        let seems_so = mark.sharers <= 1
-            && took_ns
-                > known_ns.saturating_mul(tuning::LONGER).saturating_add(tuning::EVENT_LATE_NS);
-        if mark.linked && (is_sure || seems_so) {
+        let longer_ns =
+            known_ns.saturating_mul(tuning::LONGER).saturating_add(tuning::EVENT_LATE_NS);
+        let seems_so = match mark.linked {
+            // Long kernels are let go few at a time, and each shows its own length.
+            true if known_ns >= tuning::HORIZON_NS => return,
+            true => mark.sharers <= 1 && took_ns > longer_ns,
+            false => mark.sharers <= 1 && least_ns > known_ns,
+        };
+        if is_sure || seems_so {
             costs.count_as_uneven(key);
             costs.learn_uneven(key, if is_sure { least_ns } else { took_ns }, now_ns);
             if is_sure {
                 costs.make_sure(key, now_ns);
             }
         }
+    }
+
+    /// Returns the time in which the work before a mark lies, and its charges: that since the mark before, or of one launch
+    /// that has a probe; `None` where neither can be told.
+    fn span_behind<D: Driver>(
+        &self,
+        here: &Here<'_, D>,
+        completed: &Completed,
+        now_ns: u64,
+    ) -> Option<(u64, u64)> {
+        let mark = &completed.mark;
+        if mark.linked {
+            let charged_ns = mark.submitted_ns.saturating_sub(self.settled_ns.load(Relaxed));
+            return completed.since_ns.map(|ns| (u64::try_from(ns).unwrap_or(0), charged_ns));
+        }
+        // A turn waits for so long for a launch that was alone in it, unless others go first.
+        let is_long = |ns: &u64| *ns >= DRAIN_TIMEOUT_NS;
+        let probe = mark.probe.filter(|probe| is_long(&now_ns.saturating_sub(probe.at_ns)))?;
+        let ns = completed.since_begun_ns(here).filter(is_long)?;
+        Some((ns.saturating_sub(probe.gap_ns), probe.charged_ns))
     }
 
     /// Returns the correction that one completed mark makes, with so many others beside that may use their slices or

@@ -93,7 +93,7 @@ impl Lane {
         let is_others =
             line.epoch != self.epoch.load(Relaxed) || !self.is_quiet_since(here, &line, quiet_ns);
         // Work that another thread is about to settle is not charged twice.
-        if is_others || self.ring.pending() != 0 {
+        if self.ring.pending() != 0 {
             return;
         }
         // Other threads' work may have run meanwhile: all that was submitted by now counts as charged for the wait.
@@ -101,6 +101,13 @@ impl Lane {
         let charged_ns = signed(submitted_ns.saturating_sub(begun.done_ns));
         let charged_ns = charged_ns.saturating_add(put_right_ns);
         let charged_ns = u64::try_from(charged_ns).unwrap_or(0);
+        if is_others {
+            // Its part of the wait if as many as can be were at work. A kernel that was short once may be so long now
+            // that all of its launches end behind their turns.
+            let part_ns = blocked_ns.saturating_sub(tuning::SLICE_NS) / tuning::MOST_AT_ONCE;
+            self.doubt.look(now_ns, submitted_ns, part_ns.saturating_sub(charged_ns));
+            return;
+        }
         let is_first = now_ns.saturating_sub(blocked_ns)
             < self.epoch_at_ns.load(Relaxed).saturating_add(tuning::SWITCH_NS);
         let switch_ns = if in_turns(here, &line) && is_first { tuning::SWITCH_NS } else { 0 };

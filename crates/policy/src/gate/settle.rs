@@ -77,7 +77,7 @@ impl Lane {
             // often.
             let is_behind = !ours && line.strangers == 0;
             if is_behind {
-                self.learn_behind(costs, &completed, now_ns);
+                self.learn_behind(here, costs, &completed, now_ns);
             }
             let is_behind = is_behind && mark.sharers <= 1 && mark.was_uneven(costs, now_ns);
             let put_right = if line.strangers != 0 || is_uneven || is_behind {
