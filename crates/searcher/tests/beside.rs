@@ -167,3 +167,28 @@ fn threads_of_one_stream_have_their_weight() {
     }
     rows.judge();
 }
+
+/// Processes that wait for each kernel have a slice each where everybody is open, to the other's one, and say that all of
+/// them use half: by its launches the other has less than under turns. Before launches counted it had down to 24 of 50.
+#[test]
+fn a_tenant_of_several_processes_has_its_half() {
+    let mut rows = Rows::default();
+    let once = Op::Repeat { times: 2, ops: vec![named::launch(1, 50 * US), Op::Sync] };
+    for (processes, ns) in [(3, 8 * MS), (3, 6 * MS), (4, 8 * MS)] {
+        let waits = [vec![once.clone()], named::sync(ns)].concat();
+        for (start_ms, us) in
+            [0, 32, 100].into_iter().flat_map(|ms| [400, 500, 700].map(|us| (ms, us)))
+        {
+            let mut several = TenantPlan::of(waits.clone());
+            several.processes = vec![several.processes[0].clone(); processes];
+            let mut other = TenantPlan::of(named::flood(us * US));
+            other.processes[0].start_ns = start_ms * MS;
+            let had = table::shares(vec![several, other], true, 10 * SECOND);
+            let all = had[0] + had[1];
+            let row = format!("{processes} of {} ms beside {us} us from {start_ms} ms", ns / MS);
+            rows.row(&row, 50, oracle::together(), 100.0 * had[0] / all);
+            rows.row(&format!("{row}, both"), 100, oracle::handed_over().of(100), all);
+        }
+    }
+    rows.judge();
+}

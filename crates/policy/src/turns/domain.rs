@@ -299,6 +299,7 @@ fn reset(now_ns: u64, state: &mut DeviceState, tenants: &mut [TenantState], is_a
     let round_ns = state.round_ns;
     for tenant in tenants.iter_mut().filter(|t| t.seats & group != 0) {
         tenant.tried.from_ns = tenant.used_ns;
+        tenant.tried.from_launches = tenant.seen.launches;
         let times = (now_ns, tuning::LAG_KEPT_NS);
         tenant.place.enter(times, round_ns, tenant.seen.priority, is_another);
     }

@@ -30,9 +30,13 @@ pub(super) struct Overlap {
 pub(super) struct Tried {
     /// Device time it had used when the running measurement began.
     pub(super) from_ns: u64,
+    /// Launches by then, or, while all are open, by the trial's beginning.
+    pub(super) from_launches: u64,
     /// Progress under turns, and in the trial that followed.
     pub(super) gated_ppm: u64,
     pub(super) tried_ppm: u64,
+    /// Launches in a second under turns.
+    pub(super) gated_launches: u64,
 }
 
 /// State of one tenant in the scheduler. Starts as `default()`; its fields are the scheduler's own.
@@ -280,6 +284,12 @@ impl TenantState {
     /// Device time it says it has used since the running measurement began.
     pub(super) fn window_used(&self) -> u64 {
         self.used_ns.saturating_sub(self.tried.from_ns)
+    }
+
+    /// Launches in a second of the `elapsed_ns` since they were counted anew.
+    pub(super) fn launches_in_second(&self, elapsed_ns: u64) -> u64 {
+        let launches = self.seen.launches.wrapping_sub(self.tried.from_launches);
+        launches.saturating_mul(1_000_000_000) / elapsed_ns.max(1)
     }
 
     /// Charges wall time.

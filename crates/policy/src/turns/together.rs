@@ -82,11 +82,14 @@ impl Domain<'_> {
         let window_ns = now_ns.saturating_sub(self.state.window_ns);
         for tenant in self.members_mut() {
             tenant.tried.gated_ppm = rate_ppm(tenant.window_used(), window_ns);
+            tenant.tried.gated_launches = tenant.launches_in_second(window_ns);
+            tenant.tried.from_launches = tenant.seen.launches;
             tenant.end_turn(now_ns, false);
             tenant.open_gate(now_ns);
             tenant.picked = false;
         }
         self.state.mode = TurnMode::Together;
+        self.state.since_ns = now_ns;
         self.state.trial = true;
         self.state.turn_end_ns = 0;
         self.state.counters.trials = self.state.counters.trials.saturating_add(1);
@@ -108,11 +111,10 @@ impl Domain<'_> {
             }
             self.schedule_trial();
             let gains = progress.sum_ppm > progress.gated_sum_ppm / 100 * tuning::GAIN_PERCENT;
-            if !(gains && progress.none_loses) {
+            if !(gains && progress.none_loses) || self.any_launches_less() {
                 return self.end_together();
             }
             self.state.trial = false;
-            self.state.since_ns = self.now_ns;
             for row in 0..self.tenants.len() {
                 let Some(tenant) = self.tenants.get(row) else { continue };
                 let tried_ppm = self.rate_ppm(tenant, elapsed_ns);
@@ -124,7 +126,8 @@ impl Domain<'_> {
         } else if elapsed_ns >= tuning::BASELINE_NS {
             // Slices divide what is filled now, which the trial has not seen.
             let is_filled = !progress.as_tried && progress.sum_ppm >= tuning::FILLS_PPM;
-            if progress.sum_ppm < progress.gated_sum_ppm || !progress.none_loses || is_filled {
+            let loses = progress.sum_ppm < progress.gated_sum_ppm || !progress.none_loses;
+            if loses || is_filled || self.any_launches_less() {
                 return self.end_together();
             }
             if self.now_ns >= self.state.next_trial_ns {
@@ -180,6 +183,18 @@ impl Domain<'_> {
         scaled(ppm, most_ns, said_ns.max(most_ns).max(1))
     }
 
+    /// Whether a tenant has launched less since the trial began than under turns, give or take a turn's. What a tenant says
+    /// it has used is an even part of what others' slices are in, and one with several contexts has more slices than that.
+    fn any_launches_less(&self) -> bool {
+        let elapsed_ns = self.now_ns.saturating_sub(self.state.since_ns);
+        let turn_ns = self.state.full_quantum_ns();
+        self.members().any(|tenant| {
+            let launches = tenant.launches_in_second(elapsed_ns);
+            let at_most = scaled(launches, elapsed_ns.saturating_add(turn_ns), elapsed_ns.max(1));
+            at_most < tenant.tried.gated_launches / 100 * tuning::KEEPS_PERCENT
+        })
+    }
+
     fn schedule_trial(&mut self) {
         let wait_ns = self.state.retrial_ns.max(tuning::RETRIAL_NS);
         self.state.next_trial_ns = self.now_ns.saturating_add(wait_ns);
@@ -189,8 +204,8 @@ impl Domain<'_> {
     /// Back to turns. Each tenant stands where it stood: no time was charged meanwhile.
     fn end_together(&mut self) {
         self.state.trial = false;
-        self.begin_window();
         self.state.mode = TurnMode::Lull;
+        self.begin_window();
         self.hand_over(Handover::All);
     }
 
@@ -207,8 +222,12 @@ impl Domain<'_> {
     pub(super) fn begin_window(&mut self) {
         self.state.window_ns = self.now_ns;
         self.state.window_active = self.count_active();
+        let counts_anew = self.state.mode != TurnMode::Together;
         for tenant in self.members_mut() {
             tenant.tried.from_ns = tenant.used_ns;
+            if counts_anew {
+                tenant.tried.from_launches = tenant.seen.launches;
+            }
         }
     }
 }
