@@ -159,6 +159,12 @@ pub fn beside_overruns(in_flight_ns: u64, run_ns: u64) -> Within {
     outlasting(50, in_flight_ns, run_ns).or_more()
 }
 
+/// A cap on kernels that outlast their turns. Known: of the time in which another's work is sliced with one a half is
+/// charged, and what the other uses of it may be less (docs/notes/turns.md).
+pub fn capped_overruns() -> Within {
+    Within { below: 3.0, above: 9.0 }
+}
+
 /// Points that slices between two contexts that both have work take from so many.
 fn lost_by_slices(due: u32) -> f64 {
     let card = CardModel::default();

@@ -82,6 +82,27 @@ fn both_have_their_halves_where_the_long_kernel_was_short_once() {
     }
 }
 
+/// So is its cap: one of 30 % had 60, 48 and 84.
+#[test]
+fn a_cap_holds_where_the_long_kernel_was_short_once() {
+    let short = Op::Repeat { times: 20, ops: vec![named::launch(1, 10 * US), Op::Sync] };
+    let mut rows = Rows::default();
+    for (long_ms, cap_percent) in [(100, 30_u32), (300, 30), (300, 50), (1_000, 30)] {
+        let long = [vec![short.clone()], named::sync(long_ms * MS)].concat();
+        for (name, other) in &beside()[..3] {
+            let capped = TenantPlan {
+                share_ppm: u64::from(cap_percent) * 10_000,
+                ..TenantPlan::of(long.clone())
+            };
+            let tenants = vec![capped, TenantPlan::of(other.clone())];
+            let had = table::run(tenants, true, RUN_NS).busy_percent(0);
+            let what = format!("{long_ms} ms under {cap_percent} beside {name}");
+            rows.row(&what, cap_percent, oracle::capped_overruns(), had);
+        }
+    }
+    rows.judge();
+}
+
 /// Weights hold beside such work too.
 #[test]
 fn weights_hold_beside_one_that_waits() {
