@@ -25,14 +25,15 @@ fn judge(what: &str, tenants: &[Who]) -> Vec<String> {
     let sum =
         |of: &[Reached], these: &[usize]| -> f64 { these.iter().map(|at| of[*at].progress).sum() };
     let mut faults = Vec::new();
-    let (has, had) = (sum(&reached, &lower), sum(&without, &lower));
-    if has < oracle::least_floor() || has > oracle::most_floor(had) {
-        faults.push(format!("{what}: the lower ones have {has:.2}"));
+    let (low, had) = (sum(&reached, &lower), sum(&without, &lower));
+    if low < oracle::least_floor() || low > oracle::most_floor(had) {
+        faults.push(format!("{what}: the lower ones have {low:.2}"));
     }
+    let taken: f64 = lower.iter().map(|at| reached[*at].part).sum();
     let (due, has) = (sum(&without, &high), sum(&reached, &high));
     let due = due.min(100.0);
     let is_steps = high.iter().all(|at| tenants[*at].step_ns().is_some());
-    if is_steps && !oracle::above_floor().holds(due, has) {
+    if is_steps && !oracle::above_floor(taken).holds(due, has) {
         faults.push(format!("{what}: the higher ones have {has:.2} of {due:.2}"));
     }
     // Of several that are alike one is passed over now and then.

@@ -210,8 +210,11 @@ impl Lane {
             };
             return is_alone.then_some(ProbedLaunch { charged_ns, took_ns, stands_ns: 0 });
         };
-        let took_ns = match known_ns {
-            None if shown.took_ns > SLICED_FROM_NS => shown.took_ns / sharers.max(1),
+        let part_ns = shown.took_ns / sharers.max(1);
+        let took_ns = match (known_ns, costs.get(probe.key)) {
+            (None, None) if shown.took_ns > SLICED_FROM_NS => part_ns,
+            // A length that is hunted, or rough, stands as far as the measured time allows.
+            (None, Some(ns)) if shown.took_ns > SLICED_FROM_NS => ns.clamp(part_ns, shown.took_ns),
             _ => shown.took_ns,
         };
         // With others' work in it a measurement is still an upper bound.

@@ -78,8 +78,10 @@ pub fn most_floor(had: f64) -> f64 {
     had.max(FLOOR) + FLOOR / 2.0
 }
 
-/// Progress of those of higher priority: the floor less, and two hand-overs for each piece.
-pub fn above_floor() -> Within {
+/// Progress of those of higher priority: the floor less, or the part that the lower ones `have` where that is more, and two
+/// hand-overs for each piece.
+pub fn above_floor(have: f64) -> Within {
     let handovers_ns = 2 * (tuning::TAKEOVER_NS + CardModel::default().switch_dry_ns);
-    Within::either(FLOOR + FLOOR * handovers_ns as f64 / tuning::MIN_TURN_NS as f64).or_more()
+    let of_pieces = FLOOR * handovers_ns as f64 / tuning::MIN_TURN_NS as f64;
+    Within::either(have.max(FLOOR) + of_pieces).or_more()
 }
