@@ -46,19 +46,13 @@ pub fn outlasting(seed: u64, has_caps: bool) -> Case {
         }
     };
     // The same kernel was short once, for so many launches.
-    let before = match of("was short").is(300_000) {
-        true => {
-            let launch = named::launch(1, of("once").spread(US, 5 * MS));
-            vec![Op::Repeat {
-                times: of("times").spread(1, 100) as u32,
-                ops: vec![launch, Op::Sync],
-            }]
-        }
-        false => Vec::new(),
+    let ops = match of("was short").is(300_000) {
+        true => named::syncs(of("times").spread(1, 100) as u32, of("once").spread(US, 5 * MS), ops),
+        false => ops,
     };
     let mut case = case(seed, has_caps);
     if let Some(first) = case.tenants.first_mut() {
-        let plan = ProcessPlan { ops: [before, ops].concat(), ..ProcessPlan::default() };
+        let plan = ProcessPlan { ops, ..ProcessPlan::default() };
         first.processes = vec![plan; of("processes").between(1, 4) as usize];
     }
     case

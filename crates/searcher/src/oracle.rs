@@ -159,8 +159,8 @@ pub fn beside_overruns(in_flight_ns: u64, run_ns: u64) -> Within {
     outlasting(50, in_flight_ns, run_ns).or_more()
 }
 
-/// A cap on kernels that outlast their turns. Known: of the time in which another's work is sliced with one a half is
-/// charged, and what the other uses of it may be less (docs/notes/turns.md).
+/// A cap on kernels that outlast their turns. Known: of the time in which another's work is sliced
+/// with one a half is charged, and what the other uses of it may be less (docs/notes/turns.md).
 pub fn capped_overruns() -> Within {
     Within { below: 3.0, above: 9.0 }
 }

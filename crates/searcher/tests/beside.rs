@@ -39,8 +39,8 @@ fn what_ends_behind_its_turn_is_charged_what_it_took() {
     }
 }
 
-/// Each launch of a hunted kernel counted as an even part of what it took beside others: one of 3.3 ms was learned as 1.85,
-/// and had 43 of 30 %.
+/// Each launch of a hunted kernel counted as an even part of what it took beside others: one of
+/// 3.3 ms was learned as 1.85, and had 43 of 30 %.
 #[test]
 fn a_kernel_that_is_hunted_beside_others_keeps_its_length() {
     holds(&judge::pausing(94, true));
@@ -175,14 +175,14 @@ fn threads_of_one_stream_have_their_weight() {
     rows.judge();
 }
 
-/// Processes that wait for each kernel have a slice each where everybody is open, to the other's one, and say that all of
-/// them use half: by its launches the other has less than under turns. Before launches counted it had down to 24 of 50.
+/// Processes that wait for each kernel have a slice each where everybody is open, to the other's
+/// one, and say that all of them use half: by its launches the other has less than under turns.
+/// Before launches counted it had down to 24 of 50.
 #[test]
 fn a_tenant_of_several_processes_has_its_half() {
     let mut rows = Rows::default();
-    let once = Op::Repeat { times: 2, ops: vec![named::launch(1, 50 * US), Op::Sync] };
     for (processes, ns) in [(3, 8 * MS), (3, 6 * MS), (4, 8 * MS)] {
-        let waits = [vec![once.clone()], named::sync(ns)].concat();
+        let waits = named::syncs(2, 50 * US, named::sync(ns));
         for (start_ms, us) in
             [0, 32, 100].into_iter().flat_map(|ms| [400, 500, 700].map(|us| (ms, us)))
         {

@@ -1,8 +1,9 @@
 //! A tenant whose kernels outlast its turns by far, and another: each has its half, whatever the other can use of the
 //! driver's slices. One that waits for each of its kernels finds a slice of the other's before each.
 //!
-//! An H200 gave 24, 28 and 0.8 % to kernels of 1 ms, 1 ms and 20 us waited for, beside kernels of 0.3, 1.5 and 3 s that had
-//! been short once (`bench/results/h200-2026-12-01/shares.txt`, `docs/notes/turns.md`); now it gives 46, 45 and 22.
+//! An H200 gave 24, 28 and 0.8 % to kernels of 1 ms, 1 ms and 20 us waited for, beside kernels of
+//! 0.3, 1.5 and 3 s that had been short once
+//! (`bench/results/h200-2026-12-01/shares.txt`, `docs/notes/turns.md`); now it gives 46, 45 and 22.
 
 mod table;
 
@@ -34,7 +35,7 @@ fn behind_a_long_one(then: Ops) -> Ops {
     [vec![named::launch(9, 100 * MS), Op::Sync], then].concat()
 }
 
-fn judge(long_ns: u64, how: &str, long: &Ops, launches: u64) {
+fn judge(long_ns: u64, how: &str, long: &Ops, (launches, most_trials): (u64, u64)) {
     let mut rows = Rows::default();
     for (name, other) in beside() {
         let half = f64::midpoint(0.0, table::natively(&other, SECOND));
@@ -45,8 +46,8 @@ fn judge(long_ns: u64, how: &str, long: &Ops, launches: u64) {
         let what = format!("{} ms {how} beside {name}", long_ns / MS);
         rows.row(&format!("{what}: the long one"), 50, within, had[0]);
         rows.row(&format!("{what}: the other"), half, within, had[1]);
-        // Two may come before a turn has shown that the work outlasts it.
-        assert!(report.trials <= 2, "{what}: {} trials of everybody open", report.trials);
+        // They may come before a turn has shown that the work outlasts it.
+        assert!(report.trials <= most_trials, "{what}: {} trials of everybody open", report.trials);
     }
     rows.judge();
 }
@@ -54,19 +55,20 @@ fn judge(long_ns: u64, how: &str, long: &Ops, launches: u64) {
 #[test]
 fn both_have_their_halves_beside_one_that_waits() {
     for long_ns in [300 * MS, 1_500 * MS, 3_000 * MS] {
-        judge(long_ns, "waited for", &named::sync(long_ns), 1);
+        judge(long_ns, "waited for", &named::sync(long_ns), (1, 1));
     }
 }
 
 #[test]
 fn both_have_their_halves_beside_a_queue() {
     for long_ns in [300 * MS, 1_500 * MS] {
-        judge(long_ns, "queued", &named::queue(QUEUED, long_ns), QUEUED.into());
+        judge(long_ns, "queued", &named::queue(QUEUED, long_ns), (QUEUED.into(), 1));
     }
 }
 
-/// The kernel was short when it was measured, so often that its length is known for sure: an H200 gave 69 and 24, 64 and
-/// 29, 88 and 0.8 %, since no launch that ended behind its turn was charged more than that
+/// The kernel was short when it was measured, so often that its length is known for sure: an H200
+/// gave 69 and 24, 64 and 29, 88 and 0.8 %, since no launch that ended behind its turn was charged
+/// more than that
 /// (`bench/results/h200-2026-12-01/shares.txt`).
 #[test]
 fn both_have_their_halves_where_the_long_kernel_was_short_once() {
@@ -76,19 +78,17 @@ fn both_have_their_halves_where_the_long_kernel_was_short_once() {
         (1_500 * MS, 10 * US, 3),
         (3_000 * MS, US, 20),
     ] {
-        let short = Op::Repeat { times, ops: vec![named::launch(1, short_ns), Op::Sync] };
-        let long = [vec![short], named::sync(long_ns)].concat();
-        judge(long_ns, &format!("once {short_ns} ns"), &long, 1);
+        let long = named::syncs(times, short_ns, named::sync(long_ns));
+        judge(long_ns, &format!("once {short_ns} ns"), &long, (1, 2));
     }
 }
 
 /// So is its cap: one of 30 % had 60, 48 and 84.
 #[test]
 fn a_cap_holds_where_the_long_kernel_was_short_once() {
-    let short = Op::Repeat { times: 20, ops: vec![named::launch(1, 10 * US), Op::Sync] };
     let mut rows = Rows::default();
     for (long_ms, cap_percent) in [(100, 30_u32), (300, 30), (300, 50), (1_000, 30)] {
-        let long = [vec![short.clone()], named::sync(long_ms * MS)].concat();
+        let long = named::syncs(20, 10 * US, named::sync(long_ms * MS));
         for (name, other) in &beside()[..3] {
             let capped = TenantPlan {
                 share_ppm: u64::from(cap_percent) * 10_000,

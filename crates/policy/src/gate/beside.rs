@@ -100,8 +100,8 @@ impl Lane {
         }
     }
 
-    /// Returns the time in which the work before a mark lies, and its charges: that since the mark before, or of one launch
-    /// that has a probe; `None` where neither can be told.
+    /// Returns the time in which the work before a mark lies, and its charges: that since the mark
+    /// before, or of one launch that has a probe; `None` where neither can be told.
     fn span_behind<D: Driver>(
         &self,
         here: &Here<'_, D>,

@@ -286,7 +286,7 @@ impl TenantState {
         self.used_ns.saturating_sub(self.tried.from_ns)
     }
 
-    /// Launches in a second of the `elapsed_ns` since they were counted anew.
+    /// Launches in a second, over the `elapsed_ns` since [`Tried::from_launches`] was set.
     pub(super) fn launches_in_second(&self, elapsed_ns: u64) -> u64 {
         let launches = self.seen.launches.wrapping_sub(self.tried.from_launches);
         launches.saturating_mul(1_000_000_000) / elapsed_ns.max(1)

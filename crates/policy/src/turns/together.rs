@@ -61,7 +61,7 @@ impl Domain<'_> {
         tuning::BASELINE_NS.max(rounds_ns)
     }
 
-    /// Measures anew once the window is so old that tenants may have done something else in it.
+    /// Begins a new window once tenants may have changed what they do since this one began.
     pub(super) fn renew_window(&mut self) {
         let count = u64::try_from(self.count_active()).unwrap_or(u64::MAX);
         if self.lasted(self.state.window_ns, self.baseline_ns(count).saturating_mul(4)) {
@@ -83,17 +83,16 @@ impl Domain<'_> {
         for tenant in self.members_mut() {
             tenant.tried.gated_ppm = rate_ppm(tenant.window_used(), window_ns);
             tenant.tried.gated_launches = tenant.launches_in_second(window_ns);
-            tenant.tried.from_launches = tenant.seen.launches;
             tenant.end_turn(now_ns, false);
             tenant.open_gate(now_ns);
             tenant.picked = false;
         }
+        self.begin_window();
         self.state.mode = TurnMode::Together;
         self.state.since_ns = now_ns;
         self.state.trial = true;
         self.state.turn_end_ns = 0;
         self.state.counters.trials = self.state.counters.trials.saturating_add(1);
-        self.begin_window();
     }
 
     /// One step with everybody open.
@@ -183,8 +182,9 @@ impl Domain<'_> {
         scaled(ppm, most_ns, said_ns.max(most_ns).max(1))
     }
 
-    /// Whether a tenant has launched less since the trial began than under turns, give or take a turn's. What a tenant says
-    /// it has used is an even part of what others' slices are in, and one with several contexts has more slices than that.
+    /// Whether a tenant has launched less since the trial began than under turns, give or take a
+    /// turn's. What a tenant says it has used is an even part of what others' slices are in, and
+    /// one with several contexts has more slices than that.
     fn any_launches_less(&self) -> bool {
         let elapsed_ns = self.now_ns.saturating_sub(self.state.since_ns);
         let turn_ns = self.state.full_quantum_ns();

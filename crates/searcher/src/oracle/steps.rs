@@ -78,8 +78,8 @@ pub fn most_floor(had: f64) -> f64 {
     had.max(FLOOR) + FLOOR / 2.0
 }
 
-/// Progress of those of higher priority: the floor less, or the part that the lower ones `have` where that is more, and two
-/// hand-overs for each piece.
+/// Progress of those of higher priority: the floor less, or the part that the lower ones `have`
+/// where that is more, and two hand-overs for each piece.
 pub fn above_floor(have: f64) -> Within {
     let handovers_ns = 2 * (tuning::TAKEOVER_NS + CardModel::default().switch_dry_ns);
     let of_pieces = FLOOR * handovers_ns as f64 / tuning::MIN_TURN_NS as f64;

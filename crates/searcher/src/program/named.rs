@@ -32,6 +32,11 @@ pub fn sync(ns: u64) -> Ops {
     forever(vec![launch(1, ns), Op::Sync])
 }
 
+/// The same so often, and then something else.
+pub fn syncs(times: u32, ns: u64, then: Ops) -> Ops {
+    [vec![Op::Repeat { times, ops: vec![launch(1, ns), Op::Sync] }], then].concat()
+}
+
 /// `count` launches, then a synchronisation.
 pub fn queue(count: u32, ns: u64) -> Ops {
     forever(vec![repeat(count, launch(1, ns)), Op::Sync])
